@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# What peal stands on. Required things stop the configuration; optional ones are
+# told apart in one table, with what their absence costs.
+
+set(peal_feature_rows "" CACHE INTERNAL "")
+
+function(peal_feature name found cost)
+    if(found)
+        set(state "found")
+        set(cost "")
+    else()
+        set(state "missing")
+    endif()
+    string(LENGTH "${name}" used)
+    math(EXPR pad "16 - ${used}")
+    string(REPEAT " " ${pad} fill)
+    set(row "  ${name}${fill}${state}")
+    if(cost)
+        string(APPEND row "  ${cost}")
+    endif()
+    set(rows ${peal_feature_rows})
+    list(APPEND rows "${row}")
+    set(peal_feature_rows "${rows}" CACHE INTERNAL "")
+endfunction()
+
+function(peal_print_features)
+    list(JOIN peal_feature_rows "\n" text)
+    message(STATUS "peal ${PROJECT_VERSION}, what it was built with:\n${text}")
+endfunction()
+
+find_package(PkgConfig QUIET)
+find_package(LibXml2 REQUIRED)
+peal_feature(libxml2 TRUE "")
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+peal_feature(threads TRUE "")
+
+# Compiled into base with every function static: nothing to link.
+find_path(PEAL_XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+add_library(peal_xxhash INTERFACE)
+target_include_directories(peal_xxhash SYSTEM INTERFACE ${PEAL_XXHASH_INCLUDE_DIR})
+peal_feature(xxhash TRUE "")
+
+find_path(PEAL_JANSSON_INCLUDE_DIR jansson.h REQUIRED)
+find_library(PEAL_JANSSON_LIBRARY jansson REQUIRED)
+add_library(peal_jansson INTERFACE)
+target_include_directories(peal_jansson SYSTEM INTERFACE ${PEAL_JANSSON_INCLUDE_DIR})
+target_link_libraries(peal_jansson INTERFACE ${PEAL_JANSSON_LIBRARY})
+peal_feature(jansson TRUE "")
+
+if(PEAL_TESTS)
+    find_path(PEAL_CHECK_INCLUDE_DIR check.h)
+    find_library(PEAL_CHECK_LIBRARY NAMES check_pic check)
+    find_library(PEAL_SUBUNIT_LIBRARY subunit)
+    if(PEAL_CHECK_INCLUDE_DIR AND PEAL_CHECK_LIBRARY)
+        set(PEAL_HAVE_CHECK TRUE)
+        add_library(peal_check INTERFACE)
+        target_include_directories(peal_check SYSTEM INTERFACE ${PEAL_CHECK_INCLUDE_DIR})
+        target_link_libraries(peal_check INTERFACE ${PEAL_CHECK_LIBRARY} Threads::Threads m)
+        if(PEAL_SUBUNIT_LIBRARY)
+            target_link_libraries(peal_check INTERFACE ${PEAL_SUBUNIT_LIBRARY})
+        endif()
+    endif()
+    peal_feature(check "${PEAL_HAVE_CHECK}" "no unit tests")
+endif()
+
+# Looked for and reported only; no code depends on them yet.
+find_package(CUDAToolkit QUIET)
+peal_feature(cuda "${CUDAToolkit_FOUND}" "no device kernels; plans run in host memory")
+find_path(PEAL_VERBS_INCLUDE_DIR infiniband/verbs.h)
+peal_feature(ibverbs "${PEAL_VERBS_INCLUDE_DIR}" "no RDMA between hosts")
+if(PkgConfig_FOUND)
+    pkg_check_modules(PEAL_PMIX QUIET pmix)
+    pkg_check_modules(PEAL_LUA QUIET lua5.4)
+endif()
+peal_feature(pmix "${PEAL_PMIX_FOUND}" "no start under mpirun or srun")
+peal_feature(lua "${PEAL_LUA_FOUND}" "no scripted policies")

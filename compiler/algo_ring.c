@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ring allreduce over several channels: 2 (N - 1) start-ups, 2 (N - 1) / N S over each link. */
+#include "compiler.h"
+
+#include <stdio.h>
+
+#define RING_TILE_MAX (4ull << 20)
+#define RING_TILE_MIN (64ull << 10)
+#define RING_DEPTH 2u
+
+/* The largest tile whose slots fit the bound. */
+static uint64_t ring_tile(const struct planner *planner, uint64_t slots)
+{
+    if (planner->request.tile_bytes)
+        return planner->request.tile_bytes;
+    uint64_t tile = RING_TILE_MAX;
+    while (tile > RING_TILE_MIN && tile * slots > planner->request.scratch_limit)
+        tile /= 2;
+    return tile;
+}
+
+static void note_hop(const struct hop *hop, struct stage *stage)
+{
+    stage->alpha_us = hop->alpha_us > stage->alpha_us ? hop->alpha_us : stage->alpha_us;
+    stage->gap_us = hop->gap_us > stage->gap_us ? hop->gap_us : stage->gap_us;
+}
+
+static peal_status cost_channels(struct planner *planner, uint32_t channels, uint32_t *order)
+{
+    uint32_t n = planner->group.n;
+    uint64_t slots = 2ull * RING_DEPTH * peal_ring_width(n) * channels;
+    struct candidate candidate = {.algo = ALGO_RING,
+                                  .channels = channels,
+                                  .tile_bytes = ring_tile(planner, slots),
+                                  .max_bytes = UINT64_MAX,
+                                  .chunks = n * channels,
+                                  .lanes = channels,
+                                  .slots = slots,
+                                  .hop_share = 1.0 / n / channels};
+    struct stage stage = {.levels = 2 * (n - 1), .chain = 1};
+    for (uint32_t c = 0; c < channels; c++) {
+        peal_ring_order(planner, c, order);
+        for (uint32_t p = 0; p < n; p++) {
+            struct hop hop;
+            peal_planner_hop(planner, order[p], order[(p + 1) % n], &hop);
+            note_hop(&hop, &stage);
+            peal_load_add(&planner->load, &hop.path, candidate.hop_share, hop.scale);
+        }
+    }
+    stage.gap_us = 0; /* one message at a time in each direction: nothing queues behind it */
+    peal_candidate_stage(planner, &candidate, &stage, candidate.hop_share);
+    peal_candidate_total(planner, &candidate);
+    return peal_planner_add(planner, &candidate);
+}
+
+static peal_status enumerate(struct planner *planner)
+{
+    const struct group *group = &planner->group;
+    peal_status status = PEAL_OK;
+    if (group->n < 2)
+        return PEAL_OK;
+    uint32_t *order = peal_alloc(planner->ctx, group->n * sizeof *order);
+    if (!order)
+        return PEAL_ERR_MEMORY;
+    uint32_t asked = planner->request.channels;
+    for (uint32_t channels = asked ? asked : 1; status == PEAL_OK && channels <= CHANNELS_MAX;
+         channels = asked ? UINT32_MAX : channels * 2) {
+        /* Lanes of a host process share its core; across many hosts more channels than ranks
+         * of a host find no further NIC. */
+        if (channels > 1 && (!group->accelerators || (group->nhosts > 8 && channels > 16)))
+            break;
+        status = cost_channels(planner, channels, order);
+    }
+    peal_free(planner->ctx, order, group->n * sizeof *order);
+    return status;
+}
+
+static void prepare(struct build *b, const struct candidate *candidate)
+{
+    b->plan->nchunks = candidate->chunks;
+    b->plan->nsems = (uint16_t)(3 * candidate->channels);
+    uint32_t width = peal_ring_width(b->plan->nranks);
+    for (uint32_t c = 0; c < candidate->channels; c++)
+        peal_build_region(b, PLAN_BUF_SCRATCH, width, RING_DEPTH, peal_build_slot_bytes(b));
+}
+
+static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
+{
+    uint32_t n = b->plan->nranks;
+    peal_ctx *ctx = b->plan->ctx;
+    uint32_t *order = peal_alloc(ctx, n * sizeof *order);
+    if (!order) {
+        b->status = PEAL_ERR_MEMORY;
+        return;
+    }
+    for (uint32_t c = 0; c < candidate->channels; c++) {
+        struct ring_part part = {.n = n,
+                                 .members = order,
+                                 .chunk0 = c * n,
+                                 .in_buffer = PLAN_BUF_IN,
+                                 .region = c,
+                                 .width = peal_ring_width(n),
+                                 .sem0 = 3 * c};
+        part.credits = b->plan->tile_bytes != 0 || part.width < n - 1;
+        peal_ring_order(b->planner, c, order);
+        while (order[part.self] != rank)
+            part.self++;
+        peal_build_lane(b);
+        peal_build_section(b, 1);
+        peal_ring_body(b, &part);
+        peal_build_drain(b);
+    }
+    peal_free(ctx, order, n * sizeof *order);
+}
+
+static void detail(const struct candidate *candidate, char *text, size_t size)
+{
+    snprintf(text, size, "reduce-scatter and allgather, %u channel%s", candidate->channels,
+             candidate->channels == 1 ? "" : "s");
+}
+
+const struct algo peal_algo_ring = {"ring", enumerate, prepare, emit, detail};

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Double binary tree allreduce, pipelined by tile: about 2 log2 N start-ups. */
+#include "compiler.h"
+
+#include <stdio.h>
+
+#define TREE_DEPTH 2u
+#define LEVELS_MAX 20u
+
+/* Hops of one level of both trees, in one direction, with `share` of the message each. */
+static void load_level(struct planner *planner, uint32_t depth, int up, double share,
+                       struct stage *stage)
+{
+    uint32_t n = planner->group.n;
+    for (uint32_t tree = 0; tree < 2; tree++)
+        for (uint32_t r = 0; r < n; r++) {
+            struct tree_place place = peal_tree_place(n, tree, r);
+            struct hop hop;
+            if (place.depth != depth)
+                continue;
+            peal_planner_hop(planner, up ? r : place.parent, up ? place.parent : r, &hop);
+            peal_load_add(&planner->load, &hop.path, share, hop.scale);
+            stage->alpha_us = hop.alpha_us > stage->alpha_us ? hop.alpha_us : stage->alpha_us;
+            stage->gap_us = hop.gap_us > stage->gap_us ? hop.gap_us : stage->gap_us;
+        }
+}
+
+static uint32_t tree_height(uint32_t n)
+{
+    uint32_t height = 0;
+    for (uint32_t tree = 0; tree < 2; tree++)
+        for (uint32_t r = 0; r < n; r++) {
+            uint32_t depth = peal_tree_place(n, tree, r).depth;
+            height = depth > height ? depth : height;
+        }
+    return height;
+}
+
+static peal_status cost_tree(struct planner *planner, uint32_t channels)
+{
+    uint32_t height = tree_height(planner->group.n);
+    struct candidate candidate = {.algo = ALGO_TREE,
+                                  .channels = channels,
+                                  .max_bytes = UINT64_MAX,
+                                  .chunks = 2 * channels,
+                                  .lanes = 4 * channels,
+                                  .slots = 2ull * TREE_DEPTH * 2 * 2 * channels,
+                                  .hop_share = 0.5 / channels};
+    for (uint32_t level = 0; level < 2 * height; level++) {
+        struct stage stage = {.levels = 1, .lane = level};
+        int up = level < height;
+        uint32_t depth = up ? height - level : level - height + 1;
+        load_level(planner, depth, up, 0.5, &stage);
+        stage.gap_us = 0;
+        peal_candidate_stage(planner, &candidate, &stage, candidate.hop_share);
+    }
+    peal_candidate_total(planner, &candidate);
+    static const uint64_t tiles[] = {0, 16u << 10, 64u << 10, 256u << 10, 1u << 20};
+    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+        candidate.tile_bytes = planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
+        PEAL_TRY(peal_planner_add(planner, &candidate));
+        if (planner->request.tile_bytes)
+            break;
+    }
+    return PEAL_OK;
+}
+
+static peal_status enumerate(struct planner *planner)
+{
+    const struct group *group = &planner->group;
+    if (group->n < 2)
+        return PEAL_OK;
+    uint32_t asked = planner->request.channels;
+    for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX / 2;
+         channels = asked ? UINT32_MAX : channels * 2) {
+        if (channels > 1 && !group->accelerators)
+            break;
+        PEAL_TRY(cost_tree(planner, channels));
+    }
+    return PEAL_OK;
+}
+
+static void prepare(struct build *b, const struct candidate *candidate)
+{
+    b->plan->nchunks = candidate->chunks;
+    b->plan->nsems = (uint16_t)(6 * candidate->channels);
+    for (uint32_t i = 0; i < 2 * candidate->channels; i++)
+        peal_build_region(b, PLAN_BUF_SCRATCH, 2, TREE_DEPTH, peal_build_slot_bytes(b));
+}
+
+static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
+{
+    uint32_t n = b->plan->nranks;
+    peal_ctx *ctx = b->plan->ctx;
+    uint32_t *members = peal_alloc(ctx, n * sizeof *members);
+    if (!members) {
+        b->status = PEAL_ERR_MEMORY;
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        members[i] = i;
+    for (uint32_t i = 0; i < 2 * candidate->channels; i++) {
+        struct tree_part part = {.n = n,
+                                 .self = rank,
+                                 .members = members,
+                                 .tree = i % 2,
+                                 .chunk = i,
+                                 .in_buffer = PLAN_BUF_IN,
+                                 .region = i,
+                                 .depth = TREE_DEPTH,
+                                 .sem0 = 3 * i,
+                                 .credits = b->plan->tile_bytes != 0,
+                                 .before = NO_RANK,
+                                 .after = NO_RANK};
+        peal_tree_lanes(b, &part);
+    }
+    peal_free(ctx, members, n * sizeof *members);
+}
+
+static void detail(const struct candidate *candidate, char *text, size_t size)
+{
+    snprintf(text, size, "double binary tree, %u channel%s", candidate->channels,
+             candidate->channels == 1 ? "" : "s");
+}
+
+const struct algo peal_algo_tree = {"tree", enumerate, prepare, emit, detail};

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the steps of one rank's program. Errors are sticky: the emitters stay free of checks. */
+#include "compiler.h"
+
+#include <string.h>
+
+#define EVENTS_USED 4u /* in flight per lane, in turn */
+
+struct plan_operand peal_op_user(uint32_t rank, uint8_t buffer, uint32_t chunk)
+{
+    return (struct plan_operand){rank, chunk, PLAN_NO_LINK, 0, buffer, 0};
+}
+
+struct plan_operand peal_op_slot(uint32_t rank, uint8_t buffer, uint32_t region, uint32_t slot)
+{
+    return (struct plan_operand){rank, region, PLAN_NO_LINK, (uint16_t)slot, buffer, 0};
+}
+
+static void fail(struct build *b, peal_status status)
+{
+    if (b->status == PEAL_OK)
+        b->status = status;
+}
+
+uint32_t peal_build_region(struct build *b, uint8_t buffer, uint32_t width, uint32_t depth,
+                           uint64_t slot_bytes)
+{
+    struct peal_plan *plan = b->plan;
+    peal_status status = peal_grow(plan->ctx, (void **)&plan->regions, &plan->regions_capacity,
+                                   (size_t)plan->nregions + 1, sizeof *plan->regions,
+                                   PLAN_REGIONS_MAX);
+    if (status != PEAL_OK || width > UINT16_MAX) {
+        fail(b, status != PEAL_OK ? status : PEAL_ERR_LIMIT);
+        return 0;
+    }
+    plan->regions[plan->nregions] =
+        (struct plan_region){buffer, (uint16_t)width, (uint16_t)depth, slot_bytes};
+    return plan->nregions++;
+}
+
+void peal_build_lane(struct build *b)
+{
+    struct plan_rank *rank = &b->plan->ranks[b->self];
+    peal_status status = peal_grow(b->plan->ctx, (void **)&rank->lanes, &rank->lanes_capacity,
+                                   (size_t)rank->nlanes + 1, sizeof *rank->lanes, PLAN_LANES_MAX);
+    if (status != PEAL_OK) {
+        fail(b, status);
+        return;
+    }
+    rank->lanes[rank->nlanes++] = (struct plan_lane){rank->nsteps, 0, 0, 0};
+    b->section = 0;
+    b->events = 0;
+    b->next_event = 0;
+}
+
+void peal_build_section(struct build *b, uint32_t section)
+{
+    b->section = section;
+}
+
+static void add_step(struct build *b, const struct plan_step *step)
+{
+    struct plan_rank *rank = &b->plan->ranks[b->self];
+    if (b->status != PEAL_OK)
+        return;
+    peal_status status =
+        peal_grow(b->plan->ctx, (void **)&rank->steps, &rank->steps_capacity,
+                  (size_t)rank->nsteps + 1, sizeof *rank->steps, 1u << 26);
+    if (status != PEAL_OK) {
+        fail(b, status);
+        return;
+    }
+    struct plan_lane *lane = &rank->lanes[rank->nlanes - 1];
+    uint32_t *counts[] = {&lane->pre, &lane->body, &lane->post};
+    rank->steps[rank->nsteps++] = *step;
+    ++*counts[b->section];
+}
+
+/* ---- links ------------------------------------------------------------------ */
+
+static uint32_t link_bucket(const struct build *b, uint32_t from, uint32_t to)
+{
+    uint64_t h = ((uint64_t)from << 32 | to) * 0x9E3779B97F4A7C15ull;
+    return (uint32_t)(h >> 34) & (b->link_buckets - 1);
+}
+
+static void grow_links(struct build *b)
+{
+    uint32_t count = b->link_buckets ? b->link_buckets * 2 : 256;
+    uint32_t *links = peal_calloc(b->plan->ctx, count, sizeof(uint32_t));
+    if (!links) {
+        fail(b, PEAL_ERR_MEMORY);
+        return;
+    }
+    peal_free(b->plan->ctx, b->links, b->link_buckets * sizeof(uint32_t));
+    b->links = links;
+    b->link_buckets = count;
+    for (uint32_t i = 0; i < b->plan->nlinks; i++) {
+        uint32_t slot = link_bucket(b, b->plan->links[i].from, b->plan->links[i].to);
+        while (links[slot])
+            slot = (slot + 1) & (count - 1);
+        links[slot] = i + 1;
+    }
+}
+
+/* 1 + the index of the link from -> to, made when new; 0 on failure. */
+static uint32_t link_between(struct build *b, uint32_t from, uint32_t to)
+{
+    struct peal_plan *plan = b->plan;
+    if (plan->nlinks * 2 >= b->link_buckets)
+        grow_links(b);
+    if (b->status != PEAL_OK)
+        return 0;
+    uint32_t slot = link_bucket(b, from, to);
+    for (; b->links[slot]; slot = (slot + 1) & (b->link_buckets - 1)) {
+        const struct plan_link *link = &plan->links[b->links[slot] - 1];
+        if (link->from == from && link->to == to)
+            return b->links[slot];
+    }
+    peal_status status = peal_grow(plan->ctx, (void **)&plan->links, &plan->links_capacity,
+                                   (size_t)plan->nlinks + 1, sizeof *plan->links, 1u << 26);
+    if (status != PEAL_OK) {
+        fail(b, status);
+        return 0;
+    }
+    struct plan_link *link = &plan->links[plan->nlinks++];
+    struct topo_path path;
+    memset(link, 0, sizeof *link);
+    peal_topo_path(b->planner->fabric, from, to, &path);
+    link->from = from;
+    link->to = to;
+    link->link_class = (uint8_t)path.link_class;
+    link->direct = path.direct ? 1 : 0;
+    peal_topo_via(b->planner->fabric, from, to, link->via, sizeof link->via);
+    b->links[slot] = plan->nlinks;
+    return plan->nlinks;
+}
+
+int peal_build_direct(const struct build *b, uint32_t peer)
+{
+    struct topo_path path;
+    if (peer == b->self)
+        return 1;
+    peal_topo_path(b->planner->fabric, b->self, peer, &path);
+    return path.direct;
+}
+
+/* ---- steps ------------------------------------------------------------------- */
+
+static uint32_t add_operands(struct build *b, uint32_t nsrc, const struct plan_operand *src,
+                             uint32_t ndst, const struct plan_operand *dst)
+{
+    struct plan_rank *rank = &b->plan->ranks[b->self];
+    peal_status status =
+        peal_grow(b->plan->ctx, (void **)&rank->operands, &rank->operands_capacity,
+                  (size_t)rank->noperands + nsrc + ndst, sizeof *rank->operands, 1u << 28);
+    if (status != PEAL_OK) {
+        fail(b, status);
+        return 0;
+    }
+    uint32_t first = rank->noperands;
+    for (uint32_t i = 0; i < nsrc + ndst; i++) {
+        struct plan_operand operand = i < nsrc ? src[i] : dst[i - nsrc];
+        if (operand.rank != b->self)
+            operand.link = i < nsrc ? link_between(b, operand.rank, b->self)
+                                    : link_between(b, b->self, operand.rank);
+        rank->operands[rank->noperands++] = operand;
+    }
+    return first;
+}
+
+static uint8_t move_opcode(const struct build *b, uint32_t nsrc, const struct plan_operand *src,
+                           uint32_t ndst, const struct plan_operand *dst)
+{
+    if (nsrc > 1)
+        return PLAN_REDUCE;
+    for (uint32_t i = 0; i < ndst; i++)
+        if (dst[i].rank != b->self)
+            return PLAN_PUT;
+    return src[0].rank == b->self ? PLAN_COPY : PLAN_GET;
+}
+
+void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struct plan_operand *src,
+                     uint32_t ndst, const struct plan_operand *dst, uint8_t engine, int final)
+{
+    if (nsrc > PLAN_OPERANDS_MAX || ndst > PLAN_OPERANDS_MAX) {
+        fail(b, PEAL_ERR_LIMIT);
+        return;
+    }
+    struct plan_step step = {0};
+    step.op = move_opcode(b, nsrc, src, ndst, dst);
+    step.engine = engine;
+    step.event = PLAN_NO_EVENT;
+    step.after = PLAN_NO_EVENT;
+    step.flags = final ? PLAN_FLAG_FINAL : 0;
+    step.nsrc = (uint8_t)nsrc;
+    step.ndst = (uint8_t)ndst;
+    step.chunk = chunk;
+    step.operands = add_operands(b, nsrc, src, ndst, dst);
+    if (peal_plan_engine_async(engine)) {
+        step.event = (uint8_t)b->next_event;
+        b->events |= 1u << b->next_event;
+    }
+    add_step(b, &step);
+}
+
+static void add_signal(struct build *b, uint32_t peer, uint32_t sem, uint8_t engine, uint8_t after)
+{
+    struct plan_step step = {0};
+    if (peer != b->self)
+        (void)link_between(b, b->self, peer);
+    step.op = PLAN_SIGNAL;
+    step.engine = engine;
+    step.event = PLAN_NO_EVENT;
+    step.after = after;
+    step.peer = peer;
+    step.sem = (uint16_t)sem;
+    add_step(b, &step);
+}
+
+void peal_build_push(struct build *b, uint32_t chunk, struct plan_operand src,
+                     struct plan_operand dst, uint32_t sem)
+{
+    struct hop hop;
+    peal_planner_hop(b->planner, b->self, dst.rank, &hop);
+    peal_build_move(b, chunk, 1, &src, 1, &dst, hop.engine, 0);
+    if (!peal_plan_engine_async(hop.engine)) {
+        add_signal(b, dst.rank, sem, hop.engine, PLAN_NO_EVENT);
+        return;
+    }
+    add_signal(b, dst.rank, sem, hop.engine, (uint8_t)b->next_event);
+    b->next_event = (b->next_event + 1) % EVENTS_USED;
+}
+
+void peal_build_signal(struct build *b, uint32_t peer, uint32_t sem)
+{
+    uint8_t engine = PEAL_ENGINE_SM;
+    if (peer != b->self && !peal_build_direct(b, peer)) {
+        struct hop hop;
+        peal_planner_hop(b->planner, b->self, peer, &hop);
+        engine = hop.engine;
+    }
+    add_signal(b, peer, sem, engine, PLAN_NO_EVENT);
+}
+
+void peal_build_wait(struct build *b, uint32_t peer, uint32_t sem, uint32_t lag)
+{
+    struct plan_step step = {0};
+    step.op = PLAN_WAIT;
+    step.event = PLAN_NO_EVENT;
+    step.after = PLAN_NO_EVENT;
+    step.peer = peer;
+    step.sem = (uint16_t)sem;
+    step.lag = (uint16_t)lag;
+    add_step(b, &step);
+}
+
+void peal_build_drain(struct build *b)
+{
+    peal_build_section(b, 2);
+    for (uint32_t e = 0; e < EVENTS_USED; e++) {
+        if (!(b->events >> e & 1))
+            continue;
+        struct plan_step step = {0};
+        step.op = PLAN_AWAIT;
+        step.event = (uint8_t)e;
+        step.after = PLAN_NO_EVENT;
+        step.what = 1;
+        add_step(b, &step);
+    }
+}
+
+uint64_t peal_build_slot_bytes(const struct build *b)
+{
+    return (peal_plan_tile_bound(b->plan) + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}

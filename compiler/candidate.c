@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cost of a candidate: its stages one after the other for the first tile, then, for each
+ * further tile, what the busiest lane or resource needs. */
+#include "compiler.h"
+
+#define SLOT_DEPTH 2.0
+
+peal_status peal_planner_add(struct planner *planner, const struct candidate *candidate)
+{
+    PEAL_TRY(peal_grow(planner->ctx, (void **)&planner->candidates, &planner->capacity,
+                       (size_t)planner->count + 1, sizeof *candidate, 4096));
+    planner->candidates[planner->count++] = *candidate;
+    return PEAL_OK;
+}
+
+void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
+                          const struct stage *stage, double lane_share)
+{
+    struct load *load = &planner->load;
+    struct stage *to = &candidate->stage[candidate->nstages];
+    if (candidate->nstages == STAGES_MAX)
+        return;
+    candidate->nstages++;
+    *to = *stage;
+    to->us_per_byte = load->worst;
+    to->resource = load->worst_resource;
+    double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);
+    if (lane_us > to->us_per_byte) {
+        to->us_per_byte = lane_us;
+        to->lane_bound = 1;
+    }
+    struct load *total = &planner->total;
+    for (uint64_t i = 0; i < load->ntouched; i++) {
+        uint64_t resource = load->touched[i];
+        if (total->us[resource] == 0)
+            total->touched[total->ntouched++] = resource;
+        total->us[resource] += load->us[resource] * stage->levels;
+        if (total->us[resource] > total->worst) {
+            total->worst = total->us[resource];
+            total->worst_resource = resource;
+        }
+    }
+    peal_load_clear(load);
+}
+
+void peal_candidate_total(struct planner *planner, struct candidate *candidate)
+{
+    candidate->total_us_per_byte = planner->total.worst;
+    candidate->total_resource = planner->total.worst_resource;
+    peal_load_clear(&planner->total);
+}
+
+static double trips_of(const struct candidate *candidate, double bytes)
+{
+    if (!candidate->tile_bytes)
+        return 1;
+    double chunk = bytes / candidate->chunks;
+    double trips = chunk / (double)candidate->tile_bytes;
+    uint64_t whole = (uint64_t)trips;
+    if ((double)whole < trips)
+        whole++;
+    return whole ? (double)whole : 1;
+}
+
+/* Time between two tiles of a lane. */
+static double lane_interval(const struct candidate *candidate, uint32_t lane, double tile,
+                            double *alpha)
+{
+    double sum = 0;
+    *alpha = 0;
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        const struct stage *stage = &candidate->stage[i];
+        if (stage->lane != lane)
+            continue;
+        double busy = stage->gap_us + stage->us_per_byte * tile;
+        if (stage->chain) {
+            sum += stage->levels * (stage->alpha_us + busy);
+            *alpha += stage->levels * (stage->alpha_us + stage->gap_us);
+        } else {
+            /* Finite slots: no more than SLOT_DEPTH tiles in the round trip of a credit. */
+            double turn = (2 * stage->alpha_us + busy) / SLOT_DEPTH;
+            sum += busy > turn ? busy : turn;
+            *alpha += busy > turn ? stage->gap_us : stage->alpha_us;
+        }
+    }
+    return sum;
+}
+
+void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
+{
+    double trips = trips_of(candidate, (double)bytes);
+    double tile = (double)bytes / trips;
+    double worst = 0;
+    *cost = (struct cost){0, 0, candidate->total_resource, 0};
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        const struct stage *stage = &candidate->stage[i];
+        double move = stage->levels * stage->us_per_byte * tile;
+        cost->alpha_us += stage->levels * (stage->alpha_us + stage->gap_us);
+        cost->time_us += move;
+        if (move > worst) {
+            worst = move;
+            cost->resource = stage->resource;
+            cost->lane_bound = stage->lane_bound;
+        }
+    }
+    cost->time_us += cost->alpha_us;
+    if (trips < 2)
+        return;
+    double interval = candidate->total_us_per_byte * tile, alpha = 0;
+    for (uint32_t lane = 0; lane < candidate->nstages; lane++) {
+        double lane_alpha;
+        double own = lane_interval(candidate, lane, tile, &lane_alpha);
+        if (own > interval) {
+            interval = own;
+            alpha = lane_alpha;
+        }
+    }
+    cost->time_us += (trips - 1) * interval;
+    cost->alpha_us += (trips - 1) * alpha;
+}
+
+uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes)
+{
+    uint64_t chunk = bytes / candidate->chunks + 2 * PLAN_ALIGN;
+    if (candidate->tile_bytes && candidate->tile_bytes < chunk)
+        chunk = candidate->tile_bytes;
+    return chunk > UINT64_MAX / (candidate->slots + 1) ? UINT64_MAX : chunk * candidate->slots;
+}

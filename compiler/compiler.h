@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The compiler's own nouns. A *group* is the ranks that take part; a *candidate*
+ * is an algorithm with its parameters and the cost of what it does; an algorithm
+ * (algo_*.c) enumerates its candidates, costs them, and emits one rank's program.
+ */
+#ifndef PEAL_COMPILER_COMPILER_H
+#define PEAL_COMPILER_COMPILER_H
+
+#include "base.h"
+#include "plan.h"
+#include "topo.h"
+
+#define STAGES_MAX 64u
+#define CHANNELS_MAX 32u
+
+/* ---- the ranks that take part, host by host ---------------------------- */
+struct group {
+    peal_ctx *ctx;
+    const peal_fabric *fabric;
+    uint32_t n;
+    uint32_t nhosts;
+    uint32_t *host_first; /* nhosts + 1: ranks of host h are [host_first[h], host_first[h + 1]) */
+    uint32_t local_min;   /* ranks on the smallest and the largest host */
+    uint32_t local_max;
+    int accelerators;     /* 0: host processes, whose lanes share one core */
+    int direct_hosts;     /* every pair of one host reaches each other by load and store */
+    double bound_beta;    /* us per byte: no schedule moves a message faster */
+    double bound_alpha;
+    uint64_t bound_resource;
+};
+peal_status peal_group_init(struct group *group, peal_ctx *ctx, const peal_fabric *fabric,
+                            uint32_t ranks, peal_diag *diag);
+void peal_group_free(struct group *group);
+uint32_t peal_group_host(const struct group *group, uint32_t rank);
+
+/* ---- what a set of simultaneous transfers loads ------------------------- */
+struct load {
+    peal_ctx *ctx;
+    uint64_t resources;
+    double *us; /* per byte of the message, for each resource */
+    uint64_t *touched;
+    uint64_t ntouched;
+    double worst;
+    uint64_t worst_resource;
+};
+peal_status peal_load_init(struct load *load, peal_ctx *ctx, const peal_fabric *fabric);
+void peal_load_free(struct load *load);
+void peal_load_clear(struct load *load);
+/* `share` of the message goes over path at `scale` of its bandwidth. */
+void peal_load_add(struct load *load, const struct topo_path *path, double share, double scale);
+
+/* ---- candidates ---------------------------------------------------------- */
+enum algorithm {
+    ALGO_ONESHOT,
+    ALGO_TWOSHOT,
+    ALGO_TREE,
+    ALGO_RING,
+    ALGO_HIERARCHICAL,
+    ALGO_COUNT
+};
+
+enum outer { OUTER_RING, OUTER_TREE };
+
+/* `levels` dependent steps, each costing alpha + gap + us_per_byte x tile. In a chain, one lane
+ * runs them all before it turns to its next tile; otherwise each level is a lane of its own. */
+struct stage {
+    uint32_t levels;
+    int chain;
+    uint32_t lane; /* stages of one lane add up between tiles */
+    double alpha_us;
+    double gap_us;
+    double us_per_byte; /* of the tile (the whole message's worth of one trip) */
+    uint64_t resource;  /* which binds */
+    int lane_bound;     /* 1: the lane's own rate binds, not a resource */
+};
+
+struct candidate {
+    enum algorithm algo;
+    uint32_t channels;
+    uint32_t gateways;
+    enum outer outer;
+    uint64_t tile_bytes;   /* 0: whole chunks */
+    uint64_t max_bytes;    /* cannot serve more; UINT64_MAX */
+    uint32_t chunks;       /* equal chunks of the message */
+    uint32_t lanes;        /* of the busiest rank */
+    uint64_t slots;        /* scratch slots of the busiest rank, both parities and depths */
+    double hop_share;      /* of the message, carried by one hop */
+    uint32_t nstages;
+    struct stage stage[STAGES_MAX];
+    double total_us_per_byte; /* load of the busiest resource over all stages */
+    uint64_t total_resource;
+};
+
+struct cost {
+    double time_us;
+    double alpha_us; /* the part that does not shrink with the message */
+    uint64_t resource;
+    int lane_bound;
+};
+void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost);
+uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes);
+
+struct planner {
+    peal_ctx *ctx;
+    const peal_fabric *fabric; /* only while planning or compiling */
+    struct group group;
+    struct load load;
+    struct load total;
+    peal_request request;
+    char algorithm[32];
+    uint32_t count;
+    uint32_t capacity;
+    struct candidate *candidates;
+};
+
+/* Adds a copy; channels and tile already set, stages costed. */
+peal_status peal_planner_add(struct planner *planner, const struct candidate *candidate);
+/* Appends a stage from what planner->load holds, adds it to planner->total and clears it. */
+void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
+                          const struct stage *stage, double lane_share);
+/* Empties planner->total into the candidate. */
+void peal_candidate_total(struct planner *planner, struct candidate *candidate);
+
+/* The route and engine of one hop. */
+struct hop {
+    struct topo_path path;
+    uint8_t engine; /* of a plain move over it */
+    double alpha_us;
+    double gap_us;
+    double scale;
+};
+void peal_planner_hop(const struct planner *planner, uint32_t from, uint32_t to, struct hop *hop);
+/* Bytes per second / 1e9 that one lane moves: an SM's share, or without bound on a host. */
+double peal_planner_lane_gbs(const struct planner *planner);
+
+/* ---- building programs ---------------------------------------------------- */
+struct build {
+    const struct planner *planner;
+    struct peal_plan *plan;
+    uint32_t self;
+    uint32_t section; /* 0 pre, 1 body, 2 post */
+    uint32_t events;  /* of the present lane, bit e: used */
+    uint32_t next_event;
+    uint32_t *links; /* open addressing over (from, to): 1 + index */
+    uint32_t link_buckets;
+    peal_status status; /* sticky */
+};
+struct plan_operand peal_op_user(uint32_t rank, uint8_t buffer, uint32_t chunk);
+struct plan_operand peal_op_slot(uint32_t rank, uint8_t buffer, uint32_t region, uint32_t slot);
+uint32_t peal_build_region(struct build *b, uint8_t buffer, uint32_t width, uint32_t depth,
+                           uint64_t slot_bytes);
+void peal_build_lane(struct build *b);
+void peal_build_section(struct build *b, uint32_t section);
+/* reduce when nsrc > 1, else copy, put or get by where the operands lie. */
+void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struct plan_operand *src,
+                     uint32_t ndst, const struct plan_operand *dst, uint8_t engine, int final);
+/* A move to one remote destination by whatever engine the hop has, and the signal behind it. */
+void peal_build_push(struct build *b, uint32_t chunk, struct plan_operand src,
+                     struct plan_operand dst, uint32_t sem);
+void peal_build_signal(struct build *b, uint32_t peer, uint32_t sem);
+void peal_build_wait(struct build *b, uint32_t peer, uint32_t sem, uint32_t lag);
+/* Awaits every event the lane has used; belongs in post. */
+void peal_build_drain(struct build *b);
+int peal_build_direct(const struct build *b, uint32_t peer);
+/* Bytes a slot needs for the candidate's tile in this plan. */
+uint64_t peal_build_slot_bytes(const struct build *b);
+
+/* ---- algorithms -------------------------------------------------------------- */
+struct algo {
+    const char *name;
+    peal_status (*enumerate)(struct planner *planner);
+    /* What is common to all ranks (chunks, regions, semaphores), then one rank's program. */
+    void (*prepare)(struct build *b, const struct candidate *candidate);
+    void (*emit)(struct build *b, const struct candidate *candidate, uint32_t rank);
+    void (*detail)(const struct candidate *candidate, char *text, size_t size);
+};
+extern const struct algo peal_algo_oneshot;
+extern const struct algo peal_algo_twoshot;
+extern const struct algo peal_algo_tree;
+extern const struct algo peal_algo_ring;
+extern const struct algo peal_algo_hierarchical;
+const struct algo *peal_algo_get(enum algorithm algo);
+
+/* ---- shapes --------------------------------------------------------------- */
+
+/* The order in which channel `channel` of a ring visits the group's ranks. */
+void peal_ring_order(const struct planner *planner, uint32_t channel, uint32_t *order);
+
+#define NO_RANK UINT32_MAX
+struct tree_place {
+    uint32_t parent;
+    uint32_t child[2];
+    uint32_t depth;
+};
+/* Place of `rank` among n in tree 0 or 1 of a double binary tree. */
+struct tree_place peal_tree_place(uint32_t n, uint32_t tree, uint32_t rank);
+
+/* A ring allreduce among members, from in_buffer to out, as part of a rank's lane. */
+struct ring_part {
+    uint32_t n;
+    uint32_t self;           /* position */
+    const uint32_t *members; /* by position */
+    uint32_t chunk0;         /* position i starts with chunk0 + i */
+    uint8_t in_buffer;
+    uint32_t region;
+    uint32_t width;
+    uint32_t sem0; /* three of them */
+    int credits;
+};
+void peal_ring_body(struct build *b, const struct ring_part *part);
+uint32_t peal_ring_width(uint32_t n);
+/* Its two stages for positions 0..n-1 of `rings` rings, each a `share` of the message. */
+
+/* A tree allreduce of one chunk among members: an up lane and a down lane. */
+struct tree_part {
+    uint32_t n;
+    uint32_t self;
+    const uint32_t *members;
+    uint32_t tree;
+    uint32_t chunk;
+    uint8_t in_buffer;
+    uint32_t region; /* width 2 */
+    uint32_t depth;
+    uint32_t sem0; /* three of them */
+    int credits;
+    uint32_t before; /* self semaphore to wait on each trip, NO_RANK none */
+    uint32_t after;  /* self semaphore to signal once out holds the result, NO_RANK none */
+};
+void peal_tree_lanes(struct build *b, const struct tree_part *part);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ranks of a request, and what no schedule among them can beat. */
+#include "compiler.h"
+
+#include <string.h>
+
+uint32_t peal_group_host(const struct group *group, uint32_t rank)
+{
+    uint32_t low = 0, high = group->nhosts;
+    while (high - low > 1) {
+        uint32_t mid = (low + high) / 2;
+        if (group->host_first[mid] <= rank)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static peal_status split_hosts(struct group *group)
+{
+    uint32_t hosts = peal_topo_hosts(group->fabric);
+    group->host_first = peal_calloc(group->ctx, (size_t)hosts + 1, sizeof(uint32_t));
+    if (!group->host_first)
+        return PEAL_ERR_MEMORY;
+    group->local_min = UINT32_MAX;
+    for (uint32_t h = 0; h < hosts; h++) {
+        uint32_t first = peal_topo_host_first(group->fabric, h);
+        if (first >= group->n)
+            break;
+        uint32_t last = first + peal_topo_host_ranks(group->fabric, h);
+        last = last < group->n ? last : group->n;
+        group->nhosts++;
+        group->host_first[h + 1] = last;
+        uint32_t local = last - first;
+        group->local_min = local < group->local_min ? local : group->local_min;
+        group->local_max = local > group->local_max ? local : group->local_max;
+    }
+    return PEAL_OK;
+}
+
+/* Hosts of one type with equally many ranks look alike: only the first of each is examined. */
+static int seen_before(const struct group *group, uint32_t host)
+{
+    uint32_t ranks = group->host_first[host + 1] - group->host_first[host];
+    for (uint32_t h = 0; h < host && h < 64; h++)
+        if (peal_topo_host_type(group->fabric, h) == peal_topo_host_type(group->fabric, host) &&
+            group->host_first[h + 1] - group->host_first[h] == ranks)
+            return 1;
+    return 0;
+}
+
+static void note_alpha(struct group *group, const struct topo_path *path)
+{
+    if (path->alpha_us > group->bound_alpha)
+        group->bound_alpha = path->alpha_us;
+}
+
+/* Bandwidth out of one rank towards its own host: the distinct first resources of its paths. */
+static double local_egress(struct group *group, uint32_t rank, uint64_t *binding)
+{
+    uint32_t host = peal_group_host(group, rank);
+    uint64_t seen[64];
+    uint32_t count = 0;
+    double sum = 0;
+    for (uint32_t to = group->host_first[host]; to < group->host_first[host + 1]; to++) {
+        struct topo_path path;
+        if (to == rank)
+            continue;
+        peal_topo_path(group->fabric, rank, to, &path);
+        note_alpha(group, &path);
+        if (!path.direct)
+            group->direct_hosts = 0;
+        uint32_t i = 0;
+        while (i < count && path.uses && seen[i] != path.use[0].resource)
+            i++;
+        if (!path.uses || i < count || count == 64)
+            continue;
+        seen[count++] = path.use[0].resource;
+        sum += path.use[0].gbs;
+        *binding = path.use[0].resource;
+    }
+    return sum;
+}
+
+/* Bandwidth out of a host: the distinct narrowest resources of its ranks' paths to another. */
+static double host_egress(struct group *group, uint32_t host, uint64_t *binding)
+{
+    uint32_t other = host ? 0 : 1;
+    uint64_t seen[64];
+    uint32_t count = 0;
+    double sum = 0;
+    for (uint32_t r = group->host_first[host]; r < group->host_first[host + 1]; r++) {
+        struct topo_path path;
+        uint32_t span = group->host_first[other + 1] - group->host_first[other];
+        uint32_t to = group->host_first[other] + (r - group->host_first[host]) % span;
+        peal_topo_path(group->fabric, r, to, &path);
+        note_alpha(group, &path);
+        uint32_t narrow = 0;
+        for (uint32_t i = 1; i < path.uses; i++)
+            if (path.use[i].gbs < path.use[narrow].gbs)
+                narrow = i;
+        uint32_t i = 0;
+        while (i < count && path.uses && seen[i] != path.use[narrow].resource)
+            i++;
+        if (!path.uses || i < count || count == 64)
+            continue;
+        seen[count++] = path.use[narrow].resource;
+        sum += path.use[narrow].gbs;
+        *binding = path.use[narrow].resource;
+    }
+    return sum;
+}
+
+/* n parties with `egress` in all, `least` the weakest: without reduction in the network every
+ * byte leaves n - 1 parties on the way together and arrives at n - 1 on the way back; and each
+ * party must give its own input away. */
+static void note_bound(struct group *group, uint32_t n, double egress, double least,
+                       uint64_t binding)
+{
+    if (n < 2 || egress <= 0 || least <= 0)
+        return;
+    double together = 2.0 * (n - 1) / (egress * 1e3);
+    double alone = 1.0 / (least * 1e3);
+    double bound = together > alone ? together : alone;
+    if (bound > group->bound_beta) {
+        group->bound_beta = bound;
+        group->bound_resource = binding;
+    }
+}
+
+static void bound_ranks(struct group *group)
+{
+    double sum = 0, least = 0;
+    uint64_t binding = 0;
+    for (uint32_t h = 0; h < group->nhosts; h++) {
+        if (seen_before(group, h))
+            continue;
+        sum = 0;
+        least = 0;
+        uint32_t n = group->host_first[h + 1] - group->host_first[h];
+        for (uint32_t r = group->host_first[h]; r < group->host_first[h + 1]; r++) {
+            double egress = local_egress(group, r, &binding);
+            sum += egress;
+            least = r == group->host_first[h] || egress < least ? egress : least;
+        }
+        note_bound(group, n, sum, least, binding);
+    }
+}
+
+static void bound_hosts(struct group *group)
+{
+    double sum = 0, least = 0, one = 0;
+    uint64_t binding = 0;
+    for (uint32_t h = 0; h < group->nhosts; h++) {
+        uint32_t alike = h;
+        while (alike > 0 && peal_topo_host_type(group->fabric, alike - 1) ==
+                                peal_topo_host_type(group->fabric, h) &&
+               group->host_first[alike] - group->host_first[alike - 1] ==
+                   group->host_first[h + 1] - group->host_first[h])
+            alike--;
+        if (alike == h || h < 2)
+            one = host_egress(group, h, &binding);
+        sum += one;
+        least = h == 0 || one < least ? one : least;
+    }
+    note_bound(group, group->nhosts, sum, least, binding);
+}
+
+peal_status peal_group_init(struct group *group, peal_ctx *ctx, const peal_fabric *fabric,
+                            uint32_t ranks, peal_diag *diag)
+{
+    memset(group, 0, sizeof *group);
+    group->ctx = ctx;
+    group->fabric = fabric;
+    group->n = ranks ? ranks : peal_topo_ranks(fabric);
+    if (group->n > peal_topo_ranks(fabric))
+        return peal_fail(diag, PEAL_ERR_ARG, "%u ranks asked for, but the fabric has %u", ranks,
+                         peal_topo_ranks(fabric));
+    if (split_hosts(group) != PEAL_OK)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    peal_rank_info info = {.size = sizeof info};
+    PEAL_TRY(peal_fabric_rank(fabric, 0, &info));
+    group->accelerators = !peal_streq(info.model, "host");
+    group->direct_hosts = 1;
+    bound_ranks(group);
+    if (group->nhosts > 1)
+        bound_hosts(group);
+    return PEAL_OK;
+}
+
+void peal_group_free(struct group *group)
+{
+    if (group->ctx)
+        peal_free(group->ctx, group->host_first,
+                  ((size_t)peal_topo_hosts(group->fabric) + 1) * sizeof(uint32_t));
+    group->host_first = NULL;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One hop: its route, the engine of a plain move over it, and what that costs. */
+#include "compiler.h"
+
+/* One thread block's share of an accelerator's copy rate (loads and stores over NVLink, 44 to
+ * 65 GB/s a block in published kernels). */
+#define LANE_GBS 45.0
+#define HOST_LANE_GBS 1e6 /* the link's own rate is the core's rate there */
+
+double peal_planner_lane_gbs(const struct planner *planner)
+{
+    return planner->group.accelerators ? LANE_GBS : HOST_LANE_GBS;
+}
+
+static uint8_t choose_engine(const struct planner *planner, const struct hop *hop, uint32_t from)
+{
+    uint8_t forced = planner->request.move_engine[hop->path.link_class];
+    uint32_t arch = peal_topo_rank_arch(planner->fabric, from);
+    uint32_t allowed =
+        peal_plan_engines((uint8_t)hop->path.link_class, (uint8_t)hop->path.direct, arch);
+    if (forced && allowed & 1u << (forced - 1))
+        return (uint8_t)(forced - 1);
+    return hop->path.direct ? PEAL_ENGINE_SM : (uint8_t)hop->path.mover;
+}
+
+void peal_planner_hop(const struct planner *planner, uint32_t from, uint32_t to, struct hop *hop)
+{
+    struct topo_engine_cost cost;
+    peal_topo_path(planner->fabric, from, to, &hop->path);
+    hop->engine = choose_engine(planner, hop, from);
+    peal_topo_engine_cost(planner->fabric, hop->path.link_class, (peal_engine)hop->engine, &cost);
+    hop->alpha_us = cost.alpha_us >= 0 ? cost.alpha_us : hop->path.alpha_us;
+    hop->gap_us = cost.gap_us > hop->path.gap_us ? cost.gap_us : hop->path.gap_us;
+    hop->scale = cost.beta_scale;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One tree of an allreduce: partial sums climb in one lane, results descend in another, so that
+ * a rank passes one tile up while it passes an earlier one down. A result may be stored straight
+ * into a child's output: the child's partial sum has come up before, so the child has entered the
+ * call and its own input of the tile is read.
+ */
+#include "compiler.h"
+
+#define SEM_UP 0u
+#define SEM_CREDIT 1u
+#define SEM_DOWN 2u
+
+struct place {
+    uint32_t parent; /* ranks; NO_RANK */
+    uint32_t parent_slot;
+    uint32_t child[2];
+    uint32_t children;
+};
+
+static uint32_t rank_of(const struct tree_part *part, uint32_t position)
+{
+    return position == NO_RANK ? NO_RANK : part->members[position];
+}
+
+static struct place place_of(const struct tree_part *part)
+{
+    struct tree_place tree = peal_tree_place(part->n, part->tree, part->self);
+    struct place place = {rank_of(part, tree.parent), 0, {NO_RANK, NO_RANK}, 0};
+    for (uint32_t i = 0; i < 2; i++)
+        if (tree.child[i] != NO_RANK)
+            place.child[place.children++] = rank_of(part, tree.child[i]);
+    if (tree.parent != NO_RANK) {
+        struct tree_place above = peal_tree_place(part->n, part->tree, tree.parent);
+        /* The parent's slots are numbered like its children, without gaps. */
+        place.parent_slot = above.child[0] != NO_RANK && above.child[1] == part->self ? 1 : 0;
+    }
+    return place;
+}
+
+/* Stores the current tile of `out` to the children, behind which each is told. */
+static void descend(struct build *b, const struct tree_part *part, const struct place *place)
+{
+    struct plan_operand own = peal_op_user(b->self, PLAN_BUF_OUT, part->chunk);
+    for (uint32_t i = 0; i < place->children; i++)
+        peal_build_push(b, part->chunk, own,
+                        peal_op_user(place->child[i], PLAN_BUF_OUT, part->chunk),
+                        part->sem0 + SEM_DOWN);
+}
+
+/* The root's fold, into its own output and, where stores reach them, its children's. */
+static void fold_root(struct build *b, const struct tree_part *part, const struct place *place,
+                      const struct plan_operand *src)
+{
+    struct plan_operand dst[3] = {peal_op_user(b->self, PLAN_BUF_OUT, part->chunk)};
+    int direct = 1;
+    for (uint32_t i = 0; i < place->children; i++) {
+        struct hop hop;
+        peal_planner_hop(b->planner, b->self, place->child[i], &hop);
+        direct = direct && hop.engine == PEAL_ENGINE_SM;
+        dst[1 + i] = peal_op_user(place->child[i], PLAN_BUF_OUT, part->chunk);
+    }
+    peal_build_move(b, part->chunk, 1 + place->children, src, direct ? 1 + place->children : 1,
+                    dst, PEAL_ENGINE_SM, 1);
+    if (!direct)
+        descend(b, part, place);
+    for (uint32_t i = 0; direct && i < place->children; i++)
+        peal_build_signal(b, place->child[i], part->sem0 + SEM_DOWN);
+}
+
+static void fold_inner(struct build *b, const struct tree_part *part, const struct place *place,
+                       const struct plan_operand *src)
+{
+    struct plan_operand slot =
+        peal_op_slot(place->parent, PLAN_BUF_SCRATCH, part->region, place->parent_slot);
+    struct plan_operand own = peal_op_user(b->self, PLAN_BUF_OUT, part->chunk);
+    if (part->credits)
+        peal_build_wait(b, place->parent, part->sem0 + SEM_CREDIT, part->depth);
+    if (place->children == 0) {
+        peal_build_push(b, part->chunk, src[0], slot, part->sem0 + SEM_UP);
+    } else if (peal_build_direct(b, place->parent)) {
+        peal_build_move(b, part->chunk, 1 + place->children, src, 1, &slot, PEAL_ENGINE_SM, 0);
+        peal_build_signal(b, place->parent, part->sem0 + SEM_UP);
+    } else {
+        peal_build_move(b, part->chunk, 1 + place->children, src, 1, &own, PEAL_ENGINE_SM, 0);
+        peal_build_push(b, part->chunk, own, slot, part->sem0 + SEM_UP);
+    }
+}
+
+static void up_lane(struct build *b, const struct tree_part *part, const struct place *place)
+{
+    struct plan_operand src[3] = {peal_op_user(b->self, part->in_buffer, part->chunk)};
+    peal_build_lane(b);
+    peal_build_section(b, 1);
+    if (part->before != NO_RANK)
+        peal_build_wait(b, b->self, part->before, 0);
+    for (uint32_t i = 0; i < place->children; i++) {
+        peal_build_wait(b, place->child[i], part->sem0 + SEM_UP, 0);
+        src[1 + i] = peal_op_slot(b->self, PLAN_BUF_SCRATCH, part->region, i);
+    }
+    if (place->parent == NO_RANK)
+        fold_root(b, part, place, src);
+    else
+        fold_inner(b, part, place, src);
+    for (uint32_t i = 0; part->credits && i < place->children; i++)
+        peal_build_signal(b, place->child[i], part->sem0 + SEM_CREDIT);
+    if (place->parent == NO_RANK && part->after != NO_RANK)
+        peal_build_signal(b, b->self, part->after);
+    peal_build_drain(b);
+}
+
+static void down_lane(struct build *b, const struct tree_part *part, const struct place *place)
+{
+    peal_build_lane(b);
+    peal_build_section(b, 1);
+    peal_build_wait(b, place->parent, part->sem0 + SEM_DOWN, 0);
+    descend(b, part, place);
+    if (part->after != NO_RANK)
+        peal_build_signal(b, b->self, part->after);
+    peal_build_drain(b);
+}
+
+void peal_tree_lanes(struct build *b, const struct tree_part *part)
+{
+    struct place place = place_of(part);
+    up_lane(b, part, &place);
+    if (place.parent != NO_RANK)
+        down_lane(b, part, &place);
+}

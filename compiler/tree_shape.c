@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Double binary trees (Sanders, Speck, Traeff 2009): two trees in which every rank but one or two
+ * is interior in at most one, so that two half messages use every link both ways. */
+#include "compiler.h"
+
+/* Place in the first tree. With b the lowest set bit of the rank, its parent is the rank with b
+ * cleared and the next bit set, or, past the end, with b cleared; children lie b / 2 to each
+ * side, shrunk until they exist. Rank 0 is the root, above the highest power of two. */
+static struct tree_place in_order(uint32_t n, uint32_t rank)
+{
+    struct tree_place place = {NO_RANK, {NO_RANK, NO_RANK}, 0};
+    uint32_t bit = 1;
+    if (rank == 0) {
+        while (bit * 2 < n)
+            bit *= 2;
+        place.child[0] = n > 1 ? bit : NO_RANK;
+        return place;
+    }
+    while (!(rank & bit))
+        bit *= 2;
+    uint32_t up = (rank ^ bit) | bit << 1;
+    place.parent = up < n ? up : rank ^ bit;
+    uint32_t half = bit / 2;
+    if (half)
+        place.child[0] = rank - half;
+    while (half && rank + half >= n)
+        half /= 2;
+    place.child[1] = half ? rank + half : NO_RANK;
+    return place;
+}
+
+static uint32_t depth_of(uint32_t n, uint32_t rank)
+{
+    uint32_t depth = 0;
+    while (rank != 0 && depth < 64) {
+        rank = in_order(n, rank).parent;
+        depth++;
+    }
+    return depth;
+}
+
+static uint32_t mirrored(uint32_t n, uint32_t rank)
+{
+    return n - 1 - rank;
+}
+
+static uint32_t back(uint32_t n, uint32_t tree, uint32_t rank)
+{
+    if (rank == NO_RANK || tree == 0)
+        return rank;
+    return n % 2 ? (rank + 1) % n : mirrored(n, rank);
+}
+
+/* The second tree is the first one mirrored when n is even, shifted by one when it is odd. */
+struct tree_place peal_tree_place(uint32_t n, uint32_t tree, uint32_t rank)
+{
+    uint32_t virtual = rank;
+    if (tree)
+        virtual = n % 2 ? (rank + n - 1) % n : mirrored(n, rank);
+    struct tree_place place = in_order(n, virtual);
+    place.depth = depth_of(n, virtual);
+    place.parent = back(n, tree, place.parent);
+    place.child[0] = back(n, tree, place.child[0]);
+    place.child[1] = back(n, tree, place.child[1]);
+    return place;
+}

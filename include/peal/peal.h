@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * peal: compiles a topology description into collective schedules, proves
+ * them, and runs them.
+ *
+ * Five nouns carry the interface: a *fabric* is what the machine is, a *policy*
+ * how to choose, a *plan* what will happen (a *table* is a set of plans, each
+ * with its size range), a *comm* who takes part, a *request* what is wanted.
+ *
+ * Conventions that hold for every function below:
+ *  - A fallible function returns peal_status; it writes its outputs only when
+ *    it returns PEAL_OK. Details go to the caller's peal_diag (may be NULL).
+ *  - Parameter structs start with `size`, which the *_INIT macros fill; a zero
+ *    field means the default. A shorter struct than the library knows is
+ *    zero-extended; a longer one is accepted when its unknown tail is zero.
+ *  - Handles are opaque; every *_destroy accepts NULL. A table keeps no pointer
+ *    to its fabric, a comm keeps its own reference to its table: destruction
+ *    order is free, but for the context, which must outlive all it made.
+ *  - Thread rule, where nothing else is said: different handles may be used by
+ *    different threads at once; one handle by one thread at a time; fabrics and
+ *    tables may be read by any number of threads once made.
+ *  - Units: bytes, microseconds, 1e9 bytes per second. "bytes" of a collective
+ *    is counted as nccl-tests counts it (allreduce: one rank's buffer).
+ */
+#ifndef PEAL_PEAL_H
+#define PEAL_PEAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PEAL_VERSION_MAJOR 0
+#define PEAL_VERSION_MINOR 1
+#define PEAL_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define PEAL_API __attribute__((visibility("default")))
+#define PEAL_CHECK __attribute__((warn_unused_result))
+#define PEAL_PRINTF(a, b) __attribute__((format(printf, a, b)))
+#else
+#define PEAL_API
+#define PEAL_CHECK
+#define PEAL_PRINTF(a, b)
+#endif
+
+/* ---- status and diagnostics ------------------------------------------- */
+
+/* Values never change once released. Negative is an error; the tens group what
+ * is unusable afterwards: the argument, the input, the plan, the operation, the
+ * peers, the context. */
+typedef enum peal_status {
+    PEAL_OK = 0,
+    PEAL_AGAIN = 1,            /* not done yet; ask again */
+    PEAL_ERR_ARG = -1,         /* an argument is outside its documented range */
+    PEAL_ERR_UNSUPPORTED = -2, /* understood, but not available here */
+    PEAL_ERR_RANGE = -3,       /* a size or count is beyond what was planned */
+    PEAL_ERR_INPUT = -10,      /* a file or text is malformed; see the diag */
+    PEAL_ERR_LIMIT = -11,      /* an input exceeds a documented limit */
+    PEAL_ERR_IO = -12,         /* reading or writing failed */
+    PEAL_ERR_PLAN = -20,       /* a plan is not well formed */
+    PEAL_ERR_UNPROVEN = -21,   /* a plan failed verification */
+    PEAL_ERR_TIMEOUT = -30,    /* a deadline passed */
+    PEAL_ERR_MISMATCH = -31,   /* ranks called with different arguments or plans */
+    PEAL_ERR_ABORTED = -32,    /* the operation was aborted */
+    PEAL_ERR_PEER = -40,       /* a peer died or gave up */
+    PEAL_ERR_MEMORY = -50,     /* the allocator returned NULL */
+    PEAL_ERR_INTERNAL = -51    /* a defect in peal; please report it */
+} peal_status;
+
+/* The name of a status ("PEAL_ERR_ARG"); its sentence. Static strings; an
+ * unknown value gives "PEAL_ERR_UNKNOWN". Any thread. */
+PEAL_API const char *peal_status_name(peal_status status);
+PEAL_API const char *peal_status_text(peal_status status);
+
+/* What went wrong and where. Caller-owned, no allocation behind it. line and
+ * column count from 1; 0 means there is none. */
+typedef struct peal_diag {
+    size_t size;
+    peal_status status;
+    uint32_t line;
+    uint32_t column;
+    char path[256];
+    char text[512];
+} peal_diag;
+/* clang-format off */
+#define PEAL_DIAG_INIT {sizeof(peal_diag), PEAL_OK, 0, 0, {0}, {0}}
+/* clang-format on */
+
+/* Receives output in pieces; a return other than PEAL_OK stops the writer,
+ * which returns it. */
+typedef peal_status (*peal_write_fn)(void *user, const char *data, size_t bytes);
+
+/* ---- context ------------------------------------------------------------ */
+
+typedef struct peal_ctx peal_ctx;
+
+/* What the library takes from its host. realloc_fn(user, NULL, 0, n) allocates,
+ * realloc_fn(user, p, old, 0) frees and returns NULL; it must be safe to call
+ * from every thread that uses handles of this context. All NULL: the C heap. */
+typedef struct peal_host {
+    size_t size;
+    void *user;
+    void *(*realloc_fn)(void *user, void *ptr, size_t old_bytes, size_t new_bytes);
+} peal_host;
+
+/* Makes a context from host (NULL: defaults). Errors: ARG, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_ctx_create(const peal_host *host, peal_ctx **ctx_out);
+PEAL_API void peal_ctx_destroy(peal_ctx *ctx);
+
+/* "0.1.0", and the features compiled in, separated by blanks. Static. */
+PEAL_API const char *peal_version(void);
+PEAL_API const char *peal_features(void);
+
+/* ---- vocabularies ------------------------------------------------------- */
+
+typedef enum peal_dtype {
+    PEAL_FLOAT32 = 0,
+    PEAL_FLOAT64 = 1,
+    PEAL_FLOAT16 = 2,
+    PEAL_BFLOAT16 = 3,
+    PEAL_INT8 = 4,
+    PEAL_UINT8 = 5,
+    PEAL_INT32 = 6,
+    PEAL_UINT32 = 7,
+    PEAL_INT64 = 8,
+    PEAL_UINT64 = 9
+} peal_dtype;
+#define PEAL_DTYPE_COUNT 10
+
+typedef enum peal_op {
+    PEAL_SUM = 0,
+    PEAL_PROD = 1,
+    PEAL_MIN = 2,
+    PEAL_MAX = 3,
+    PEAL_AVG = 4 /* sum, divided by the rank count where the last contribution enters;
+                    integers truncate toward zero */
+} peal_op;
+#define PEAL_OP_COUNT 5
+
+typedef enum peal_collective { PEAL_ALLREDUCE = 0 } peal_collective;
+#define PEAL_COLLECTIVE_COUNT 1
+
+/* Link classes, ordered from near to far: the class of a path is the farthest
+ * of its links. */
+typedef enum peal_link_class {
+    PEAL_LINK_LOOPBACK = 0,
+    PEAL_LINK_C2C = 1,
+    PEAL_LINK_NVLINK = 2,
+    PEAL_LINK_XGMI = 3,
+    PEAL_LINK_SHM = 4,
+    PEAL_LINK_PCIE = 5,
+    PEAL_LINK_SMP = 6,
+    PEAL_LINK_NET = 7
+} peal_link_class;
+#define PEAL_LINK_CLASS_COUNT 8
+
+typedef enum peal_engine {
+    PEAL_ENGINE_SM = 0,     /* load/store by the lane itself; the only one that reduces */
+    PEAL_ENGINE_TMA = 1,    /* bulk asynchronous copy issued by the lane */
+    PEAL_ENGINE_CE = 2,     /* copy engine, issued by the host */
+    PEAL_ENGINE_RDMA = 3,   /* RDMA write, remote flag behind the data */
+    PEAL_ENGINE_STAGED = 4, /* through pinned host memory */
+    PEAL_ENGINE_TCP = 5     /* sockets */
+} peal_engine;
+#define PEAL_ENGINE_COUNT 6
+
+/* Names as the command line and the plan text spell them ("float32", "sum",
+ * "allreduce", "nvlink", "sm"); NULL for a value out of range. The *_parse
+ * functions are the inverse; ERR_ARG for an unknown name. Any thread. */
+PEAL_API const char *peal_dtype_name(peal_dtype dtype);
+PEAL_API const char *peal_op_name(peal_op op);
+PEAL_API const char *peal_collective_name(peal_collective collective);
+PEAL_API const char *peal_link_class_name(peal_link_class link_class);
+PEAL_API const char *peal_engine_name(peal_engine engine);
+PEAL_API PEAL_CHECK peal_status peal_dtype_parse(const char *name, peal_dtype *out);
+PEAL_API PEAL_CHECK peal_status peal_op_parse(const char *name, peal_op *out);
+PEAL_API PEAL_CHECK peal_status peal_collective_parse(const char *name, peal_collective *out);
+PEAL_API PEAL_CHECK peal_status peal_link_class_parse(const char *name, peal_link_class *out);
+PEAL_API PEAL_CHECK peal_status peal_engine_parse(const char *name, peal_engine *out);
+/* Bytes of one element; 0 for a value out of range. */
+PEAL_API size_t peal_dtype_size(peal_dtype dtype);
+
+/* ---- fabric ------------------------------------------------------------- */
+
+typedef struct peal_fabric peal_fabric;
+
+/* Reads a topology file: NCCL topology XML, RCCL's dialect, or peal cluster
+ * XML (docs/topology-xml.md). A cluster's references to host files are resolved
+ * against the directory of `path`; peal_fabric_parse resolves them against
+ * base_dir (NULL: references are refused). `name` is what diagnostics call the
+ * text. Errors: INPUT, LIMIT, IO, MEMORY, with line and column. */
+PEAL_API PEAL_CHECK peal_status peal_fabric_load(peal_ctx *ctx, const char *path, peal_diag *diag,
+                                                 peal_fabric **fabric_out);
+PEAL_API PEAL_CHECK peal_status peal_fabric_parse(peal_ctx *ctx, const char *data, size_t bytes,
+                                                  const char *name, const char *base_dir,
+                                                  peal_diag *diag, peal_fabric **fabric_out);
+/* One host of `ranks` processes that share memory: the machine peal runs on
+ * when no accelerator is meant. */
+PEAL_API PEAL_CHECK peal_status peal_fabric_host(peal_ctx *ctx, uint32_t ranks, peal_diag *diag,
+                                                 peal_fabric **fabric_out);
+PEAL_API void peal_fabric_destroy(peal_fabric *fabric);
+
+typedef struct peal_fabric_info {
+    size_t size;
+    const char *name;    /* owned by the fabric, as every string below */
+    const char *dialect; /* "nccl", "rccl", "cluster", "host" */
+    uint32_t ranks;
+    uint32_t hosts;
+    uint32_t numa_nodes;
+    uint32_t nics;
+    uint32_t links;
+    uint32_t notes;  /* notes and warnings together */
+    uint64_t digest; /* equal for equal fabrics */
+} peal_fabric_info;
+
+typedef struct peal_rank_info {
+    size_t size;
+    uint32_t rank;
+    uint32_t host;
+    uint32_t local;         /* index on its host */
+    int32_t device;         /* accelerator number on its host, -1 unknown */
+    const char *busid;      /* "0000:07:00.0"; "" for a host rank */
+    int32_t numa;           /* NUMA node id, -1 unknown */
+    uint32_t nvlink_domain; /* ranks that reach each other over nvlink/xgmi/c2c share one */
+    int32_t nic;            /* index of the nearest NIC in the fabric, -1 none */
+    uint32_t arch;          /* compute capability x 10 (90), 0 unknown or not NVIDIA */
+    const char *model;      /* "sm_90", "gfx942", "host" */
+} peal_rank_info;
+
+typedef struct peal_nic_info {
+    size_t size;
+    uint32_t host;
+    const char *name;  /* "mlx5_0" */
+    const char *busid; /* "" for a NIC straight under a CPU */
+    int32_t numa;
+    double speed_gbits; /* line rate */
+    int32_t rail;       /* -1 undefined */
+    int rdma;           /* 1: an RDMA NIC, 0: sockets only */
+} peal_nic_info;
+
+typedef struct peal_node_info {
+    size_t size;
+    uint32_t host;
+    const char *kind; /* accelerator, numa, pcie-switch, nvswitch, nic, net-switch */
+    const char *name; /* "gpu0", "numa1", "nvs0" */
+    const char *busid;
+} peal_node_info;
+
+typedef struct peal_link_info {
+    size_t size;
+    const char *from; /* node names, "h3/gpu0" when there are several hosts */
+    const char *to;
+    peal_link_class link_class;
+    double alpha_us;
+    double beta_gbs;      /* effective, per direction */
+    uint64_t sstar_bytes; /* alpha x beta: below it a message is latency-bound */
+    const char *resource; /* links with an equal resource share its bandwidth */
+} peal_link_info;
+
+typedef struct peal_note_info {
+    size_t size;
+    int warning; /* 1: suspicious, 0: something filled in or worth knowing */
+    uint32_t line;
+    const char *path;
+    const char *text;
+} peal_note_info;
+
+/* Each fills *info, of which the caller has set info->size. ERR_ARG for an index
+ * out of range. Strings live as long as the fabric. Any thread. */
+PEAL_API PEAL_CHECK peal_status peal_fabric_get(const peal_fabric *fabric, peal_fabric_info *info);
+PEAL_API PEAL_CHECK peal_status peal_fabric_rank(const peal_fabric *fabric, uint32_t index,
+                                                 peal_rank_info *info);
+PEAL_API PEAL_CHECK peal_status peal_fabric_nic(const peal_fabric *fabric, uint32_t index,
+                                                peal_nic_info *info);
+PEAL_API PEAL_CHECK peal_status peal_fabric_node(const peal_fabric *fabric, uint32_t index,
+                                                 peal_node_info *info);
+PEAL_API uint32_t peal_fabric_node_count(const peal_fabric *fabric);
+PEAL_API PEAL_CHECK peal_status peal_fabric_link(const peal_fabric *fabric, uint32_t index,
+                                                 peal_link_info *info);
+PEAL_API PEAL_CHECK peal_status peal_fabric_note(const peal_fabric *fabric, uint32_t index,
+                                                 peal_note_info *info);
+
+/* How bytes go from one rank to another. */
+typedef struct peal_path_info {
+    size_t size;
+    peal_link_class link_class; /* the farthest class on the way */
+    double alpha_us;
+    double beta_gbs; /* the narrowest link on the way */
+    int direct;      /* 1: loads and stores work (peer-mapped) */
+    char via[192];   /* "gpu0 > nvs0 > gpu1" */
+} peal_path_info;
+PEAL_API PEAL_CHECK peal_status peal_fabric_path(const peal_fabric *fabric, uint32_t from_rank,
+                                                 uint32_t to_rank, peal_path_info *info);
+
+/* Writes a cluster XML of `nodes` hosts like the one that host_path describes. */
+typedef struct peal_cluster_params {
+    size_t size;
+    const char *host_path; /* written into the file as its reference */
+    uint32_t nodes;
+    int rails;               /* 1: NIC i of every host meets on rail i; 0: leaf and spine */
+    double oversubscription; /* leaf to spine; 0 means 1 (none) */
+    double latency_us;       /* added per crossing; 0 means the class default */
+} peal_cluster_params;
+PEAL_API PEAL_CHECK peal_status peal_cluster_write(peal_ctx *ctx, const peal_cluster_params *params,
+                                                   peal_write_fn write, void *user,
+                                                   peal_diag *diag);
+
+/* Calls `found` for each difference between two machines: links, speeds,
+ * placement. `what` names the thing, left and right how each has it ("" where
+ * it is missing). *count_out: how many. */
+typedef void (*peal_diff_fn)(void *user, const char *what, const char *left, const char *right);
+PEAL_API PEAL_CHECK peal_status peal_fabric_diff(peal_ctx *ctx, const peal_fabric *left,
+                                                 const peal_fabric *right, peal_diff_fn found,
+                                                 void *user, uint32_t *count_out);
+
+/* ---- request and table -------------------------------------------------- */
+
+typedef struct peal_table peal_table;
+
+typedef struct peal_request {
+    size_t size;
+    peal_collective collective;
+    uint64_t min_bytes;     /* 0 means 8 */
+    uint64_t max_bytes;     /* 0 means 8 GiB */
+    uint32_t ranks;         /* the first `ranks` ranks of the fabric; 0 means all */
+    const char *algorithm;  /* NULL: choose; "ring", "tree", "hierarchical", "oneshot", "twoshot" */
+    uint32_t channels;      /* 0: choose */
+    uint32_t gateways;      /* hierarchical: gateway ranks a node; 0: choose */
+    uint64_t tile_bytes;    /* pipelining tile; 0: choose */
+    uint64_t scratch_limit; /* bytes of scratch a rank may use; 0 means 256 MiB */
+    double sm_price;        /* relative price of each SM (0.025: 2.5 %); 0 none */
+    /* Engine forced for moves (not reductions) over a class: engine + 1, 0: choose. */
+    uint8_t move_engine[PEAL_LINK_CLASS_COUNT];
+} peal_request;
+/* clang-format off */
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}}
+/* clang-format on */
+
+/* Chooses a schedule for each size: a table of size ranges in rising order, the
+ * crossovers found by bisection. Rows are predictions until peal_table_compile.
+ * Reads the fabric; keeps no pointer to it. Errors: ARG, UNSUPPORTED (the
+ * algorithm cannot serve this fabric), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric *fabric,
+                                                const peal_request *request, peal_diag *diag,
+                                                peal_table **table_out);
+/* Lowers every row of a planned table to per-rank programs, verifies each, and
+ * freezes them. The fabric must be the one the table was planned on. Errors:
+ * ARG, UNPROVEN (a defect in peal), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric,
+                                                   peal_diag *diag);
+PEAL_API void peal_table_destroy(peal_table *table);
+
+typedef struct peal_table_info {
+    size_t size;
+    peal_collective collective;
+    uint32_t ranks;
+    uint32_t rows;
+    int compiled; /* 1: rows hold programs */
+    int verified; /* 1: this process has proven every row */
+} peal_table_info;
+
+typedef struct peal_row_info {
+    size_t size;
+    uint64_t min_bytes;
+    uint64_t max_bytes;
+    char algorithm[64]; /* "ring", "hierarchical" */
+    char detail[128];   /* parameters, "gateways 8, inner direct, outer ring" */
+    uint32_t channels;
+    uint64_t tile_bytes;                          /* 0: not tiled */
+    const char *protocol;                         /* "simple" or "packet" */
+    uint32_t move_engines[PEAL_LINK_CLASS_COUNT]; /* bit 1 << engine per class used */
+    uint64_t scratch_bytes;                       /* per rank */
+    uint32_t sms;                                 /* lanes that hold an SM */
+    double time_us;                               /* predicted at max_bytes */
+    double time_min_us;                           /* predicted at min_bytes */
+    double alpha_us;                              /* latency part at max_bytes */
+    double algbw_gbs;                             /* at max_bytes */
+    double busbw_gbs;
+    double bound_us;    /* lower bound of this fabric at max_bytes */
+    int latency_bound;  /* 1: the latency part is the larger at max_bytes */
+    uint64_t hop_bytes; /* bytes one hop carries at max_bytes */
+    char binding[128];  /* the resource that limits it */
+} peal_row_info;
+
+PEAL_API PEAL_CHECK peal_status peal_table_get(const peal_table *table, peal_table_info *info);
+PEAL_API PEAL_CHECK peal_status peal_table_row(const peal_table *table, uint32_t row,
+                                               peal_row_info *info);
+/* Every candidate considered for a row, best first, each costed at `bytes` (0: the row's
+ * max_bytes); min_bytes and max_bytes of *info are both set to that size. ERR_ARG past the
+ * last. Only tables from peal_table_plan hold candidates. */
+PEAL_API PEAL_CHECK peal_status peal_table_candidate(const peal_table *table, uint32_t row,
+                                                     uint32_t index, peal_row_info *info);
+
+/* The file form (docs/plan-format.md). Loading checks checksums, bounds and
+ * form, not the schedule: call peal_table_verify before trusting it; a comm
+ * does so by itself. */
+PEAL_API PEAL_CHECK peal_status peal_table_save(const peal_table *table, peal_write_fn write,
+                                                void *user, peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_table_load(peal_ctx *ctx, const void *data, size_t bytes,
+                                                const char *name, peal_diag *diag,
+                                                peal_table **table_out);
+/* The text form: what print writes, assemble reads back to the same bytes. */
+PEAL_API PEAL_CHECK peal_status peal_table_print(const peal_table *table, peal_write_fn write,
+                                                 void *user, peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_table_assemble(peal_ctx *ctx, const char *text, size_t bytes,
+                                                    const char *name, peal_diag *diag,
+                                                    peal_table **table_out);
+
+/* One instruction of one lane, for tools. `text` is its line of the text form
+ * (owned by the caller's buffer). */
+typedef struct peal_step_info {
+    size_t size;
+    const char *op;      /* "put", "reduce", "wait"... */
+    const char *section; /* "pre", "body", "post" */
+    peal_engine engine;
+    int moves_data;
+    char text[512];
+} peal_step_info;
+/* The 128-bit identity of a row's plan as 32 hex digits. ERR_ARG when the row
+ * holds no program. */
+PEAL_API PEAL_CHECK peal_status peal_table_id(const peal_table *table, uint32_t row,
+                                              char id_out[33]);
+PEAL_API PEAL_CHECK peal_status peal_table_lanes(const peal_table *table, uint32_t row,
+                                                 uint32_t rank, uint32_t *count_out);
+PEAL_API PEAL_CHECK peal_status peal_table_step(const peal_table *table, uint32_t row,
+                                                uint32_t rank, uint32_t lane, uint32_t index,
+                                                peal_step_info *info);
+
+/* ---- verification ------------------------------------------------------- */
+
+/* kind: form, capability, bounds, result, deadlock, race, composition, numbers. rank, lane,
+ * step are -1 where none is meant. */
+typedef struct peal_finding {
+    size_t size;
+    const char *kind;
+    uint32_t row;
+    int64_t rank;
+    int64_t lane;
+    int64_t step;
+    char text[384];
+} peal_finding;
+typedef void (*peal_finding_fn)(void *user, const peal_finding *finding);
+
+typedef struct peal_verify_report {
+    size_t size;
+    uint32_t findings;
+    uint32_t ranks;
+    uint64_t steps;  /* instructions executed symbolically */
+    uint32_t proofs; /* (plan, aliasing mode, trip count) combinations proven */
+} peal_verify_report;
+
+/* Proves every row: result, deadlock, races, composition, capability and bounds
+ * (docs/plan-format.md, "What is proven"). `found` (may be NULL) hears of each
+ * finding, at most 32 a row. PEAL_OK: proven, and the table is marked so;
+ * ERR_UNPROVEN: findings. */
+PEAL_API PEAL_CHECK peal_status peal_table_verify(peal_table *table, peal_finding_fn found,
+                                                  void *user, peal_verify_report *report,
+                                                  peal_diag *diag);
+
+/* ---- running ------------------------------------------------------------ */
+
+typedef struct peal_world peal_world;
+typedef struct peal_comm peal_comm;
+
+/* The shared memory in which ranks of one host meet. Threads of one process and
+ * processes forked after peal_world_create use the same world; unrelated
+ * processes attach by the name of a shared-memory object. */
+typedef struct peal_world_params {
+    size_t size;
+    uint32_t ranks;
+    uint64_t heap_bytes;  /* registered memory a rank may take; 0 means 256 MiB (virtual) */
+    uint32_t timeout_ms;  /* deadline of every wait; 0 means 30 000 */
+    const char *shm_name; /* NULL: private to this process and its children; else the name
+                             of a POSIX shared-memory object ("/job1") made by rank 0 */
+    int attach;           /* 1: open shm_name, which another process makes */
+    int private_buffers;  /* 1: ranks are processes, so that callers' own buffers are not
+                             visible to peers and are staged through registered memory */
+    uint64_t chaos_seed;  /* not 0: asynchronous engines delay, split and reorder within
+                             what they promise, from this seed (for tests) */
+} peal_world_params;
+/* clang-format off */
+#define PEAL_WORLD_PARAMS_INIT {sizeof(peal_world_params), 0, 0, 0, NULL, 0, 0, 0}
+/* clang-format on */
+
+PEAL_API PEAL_CHECK peal_status peal_world_create(peal_ctx *ctx, const peal_world_params *params,
+                                                  const peal_table *table, peal_diag *diag,
+                                                  peal_world **world_out);
+PEAL_API void peal_world_destroy(peal_world *world);
+
+/* Joins the world as `rank`. Blocks until every rank has joined or the deadline
+ * passes; compares plan ids. The table must be verified, or is verified here.
+ * Keeps its own copy of what it needs of the table. Errors: ARG, UNPROVEN,
+ * MISMATCH (names the rank), TIMEOUT, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_comm_create(peal_world *world, peal_table *table,
+                                                 uint32_t rank, peal_diag *diag,
+                                                 peal_comm **comm_out);
+PEAL_API void peal_comm_destroy(peal_comm *comm);
+
+/* Registered memory: every rank of the world reaches it without a copy.
+ * 4096-byte aligned; NULL when the heap is spent. Freed with the world. */
+PEAL_API void *peal_mem_alloc(peal_comm *comm, size_t bytes);
+
+/* In place when in == out; any other overlap is ERR_ARG. Blocks. Every rank must
+ * make the same calls in the same order; a rank that differs gives MISMATCH. On
+ * an error *diag names the rank and the step, and the comm is unusable.
+ * Errors: ARG, RANGE (no row for this size), MISMATCH, TIMEOUT, ABORTED, PEER. */
+PEAL_API PEAL_CHECK peal_status peal_allreduce(peal_comm *comm, const void *in, void *out,
+                                               size_t count, peal_dtype dtype, peal_op op,
+                                               peal_diag *diag);
+/* Ends every operation of the world with ERR_ABORTED. Any thread. */
+PEAL_API void peal_comm_abort(peal_comm *comm);
+
+typedef struct peal_comm_info {
+    size_t size;
+    uint32_t rank;
+    uint32_t ranks;
+    uint64_t calls;
+    uint32_t engines;   /* bit 1 << engine for each engine the table uses */
+    uint32_t stand_ins; /* bit 1 << engine for each that runs as a host memory mover here */
+} peal_comm_info;
+PEAL_API PEAL_CHECK peal_status peal_comm_get(const peal_comm *comm, peal_comm_info *info);
+/* The row that serves `bytes`; ERR_RANGE when none does. Under 100 ns. */
+PEAL_API PEAL_CHECK peal_status peal_table_lookup(const peal_table *table, uint64_t bytes,
+                                                  uint32_t *row_out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a plan says about itself, without its fabric. */
+#include "plan.h"
+
+#define PS_PER_US 1e6
+
+/* Notes the engines, per link class, of one rank's data steps; returns whether it uses packets. */
+static int note_engines(const struct peal_plan *plan, const struct plan_rank *rank,
+                        uint32_t *move_engines)
+{
+    int packets = 0;
+    for (uint32_t s = 0; s < rank->nsteps; s++) {
+        const struct plan_step *step = &rank->steps[s];
+        for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
+            const struct plan_operand *operand = &rank->operands[step->operands + i];
+            packets |= operand->buffer == PLAN_BUF_PACKET;
+            if (operand->link != PLAN_NO_LINK)
+                move_engines[plan->links[operand->link - 1].link_class] |= 1u << step->engine;
+        }
+    }
+    return packets;
+}
+
+/* A lane whose steps run on an SM holds one as long as the call lasts. */
+static int lane_holds_sm(const struct plan_rank *rank, const struct plan_lane *lane)
+{
+    for (uint32_t i = 0; i < lane->pre + lane->body + lane->post; i++) {
+        const struct plan_step *step = &rank->steps[lane->first + i];
+        if ((peal_plan_op_moves(step->op) || step->op == PLAN_SIGNAL) &&
+            (step->engine == PEAL_ENGINE_SM || step->engine == PEAL_ENGINE_TMA))
+            return 1;
+    }
+    return 0;
+}
+
+static uint32_t rank_sms(const struct plan_rank *rank)
+{
+    uint32_t sms = 0;
+    for (uint32_t i = 0; i < rank->nlanes; i++)
+        sms += (uint32_t)lane_holds_sm(rank, &rank->lanes[i]);
+    return sms;
+}
+
+/* Allreduce moves 2 (N-1)/N of a rank's buffer over the busiest link (nccl-tests,
+ * doc/PERFORMANCE.md). */
+static void describe_times(const struct peal_plan *plan, peal_row_info *info)
+{
+    info->time_us = (double)plan->time_ps / PS_PER_US;
+    info->bound_us = (double)plan->bound_ps / PS_PER_US;
+    if (plan->time_ps == 0)
+        return;
+    info->algbw_gbs = (double)plan->max_bytes / info->time_us / 1e3;
+    info->busbw_gbs = info->algbw_gbs * 2.0 * (plan->nranks - 1) / plan->nranks;
+}
+
+void peal_plan_describe(const struct peal_plan *plan, peal_row_info *info)
+{
+    *info = (peal_row_info){.size = sizeof *info};
+    info->min_bytes = plan->min_bytes;
+    info->max_bytes = plan->max_bytes;
+    peal_copy_text(info->algorithm, sizeof info->algorithm, plan->algorithm);
+    peal_copy_text(info->detail, sizeof info->detail, plan->detail);
+    info->channels = plan->channels;
+    info->tile_bytes = plan->tile_bytes;
+    int packets = 0;
+    for (uint32_t r = 0; r < plan->nranks; r++) {
+        packets |= note_engines(plan, &plan->ranks[r], info->move_engines);
+        uint32_t sms = rank_sms(&plan->ranks[r]);
+        if (sms > info->sms)
+            info->sms = sms;
+    }
+    info->protocol = packets ? "packet" : "simple";
+    info->scratch_bytes = 2 * (peal_plan_memory_bytes(plan, PLAN_BUF_SCRATCH) +
+                               peal_plan_memory_bytes(plan, PLAN_BUF_PACKET));
+    describe_times(plan, info);
+}

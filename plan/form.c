@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The form of a plan: every index within its range, every step of its opcode's shape, and
+ * every field that a step does not use at its resting value, so that a plan has one encoding.
+ * What the steps do together is the verifier's business.
+ */
+#include "wire.h"
+
+#include <string.h>
+
+struct form {
+    struct peal_plan *plan;
+    const char *path;
+    peal_diag *diag;
+    struct plan_place place;
+    uint32_t step_in_lane;
+    uint32_t rank;
+    const struct plan_step *step; /* NULL: outside of steps */
+};
+
+/* ---- reporting */
+
+static char *add_text(char *at, const char *text)
+{
+    size_t length = strlen(text);
+    memcpy(at, text, length);
+    return at + length;
+}
+
+/* "rank 3 lane 0 step 2 (put): ", as much of it as is meant; 96 bytes are enough. */
+static void describe_place(const struct form *form, char *at)
+{
+    if (form->place.rank >= 0) {
+        at = peal_plan_decimal(add_text(at, "rank "), (uint64_t)form->place.rank);
+        if (form->place.lane >= 0)
+            at = peal_plan_decimal(add_text(at, " lane "), (uint64_t)form->place.lane);
+        if (form->step) {
+            at = peal_plan_decimal(add_text(at, " step "), form->step_in_lane);
+            const char *name = peal_plan_op_name(form->step->op);
+            if (name)
+                at = add_text(add_text(add_text(at, " ("), name), ")");
+        }
+        at = add_text(at, ": ");
+    }
+    *at = '\0';
+}
+
+static peal_status wrong(const struct form *form, const char *sentence)
+{
+    char where[96];
+    describe_place(form, where);
+    return peal_fail_at(form->diag, PEAL_ERR_PLAN, form->path, 0, 0, "%s%s", where, sentence);
+}
+
+/* value must lie below limit. */
+static peal_status check_below(const struct form *form, const char *what, uint64_t value,
+                               uint64_t limit)
+{
+    if (value < limit)
+        return PEAL_OK;
+    char where[96];
+    describe_place(form, where);
+    return peal_fail_at(form->diag, PEAL_ERR_PLAN, form->path, 0, 0, "%s%s %llu is not below %llu",
+                        where, what, (unsigned long long)value, (unsigned long long)limit);
+}
+
+static peal_status check_unused(const struct form *form, const char *what, int at_rest)
+{
+    if (at_rest)
+        return PEAL_OK;
+    char where[96];
+    describe_place(form, where);
+    return peal_fail_at(form->diag, PEAL_ERR_PLAN, form->path, 0, 0,
+                        "%sthe step has no use for its field %s, which is set", where, what);
+}
+
+/* ---- text fields */
+
+/* Printable ASCII without quotes, ended within its array. */
+static int text_ok(const char *text, size_t bytes)
+{
+    const char *end = memchr(text, '\0', bytes);
+    if (!end)
+        return 0;
+    for (; text < end; text++) {
+        if (*text < 0x20 || *text > 0x7e || *text == '"')
+            return 0;
+    }
+    return 1;
+}
+
+static int algorithm_ok(const char *text, size_t bytes)
+{
+    const char *end = memchr(text, '\0', bytes);
+    if (!end || end == text)
+        return 0;
+    for (; text < end; text++) {
+        if (!((*text >= 'a' && *text <= 'z') || (*text >= '0' && *text <= '9') || *text == '-'))
+            return 0;
+    }
+    return 1;
+}
+
+/* ---- operands */
+
+static peal_status check_operand_memory(const struct form *form, const struct plan_operand *operand,
+                                        int is_source)
+{
+    const struct peal_plan *plan = form->plan;
+    if (operand->zero)
+        return wrong(form, "an operand's field zero is set");
+    if (operand->buffer == PLAN_BUF_IN || operand->buffer == PLAN_BUF_OUT) {
+        if (operand->buffer == PLAN_BUF_IN && !is_source)
+            return wrong(form, "a destination lies in the caller's input");
+        PEAL_TRY(check_below(form, "chunk", operand->index, plan->nchunks));
+        return operand->slot ? wrong(form, "an in or out operand has a slot") : PEAL_OK;
+    }
+    PEAL_TRY(check_below(form, "buffer", operand->buffer, PLAN_BUF_PACKET + 1));
+    PEAL_TRY(check_below(form, "region", operand->index, plan->nregions));
+    const struct plan_region *region = &plan->regions[operand->index];
+    if (region->buffer != operand->buffer)
+        return wrong(form, operand->buffer == PLAN_BUF_PACKET
+                               ? "a packet operand names a scratch region"
+                               : "a scratch operand names a packet region");
+    return check_below(form, "slot", operand->slot, region->width);
+}
+
+/* Bytes run over a link from the rank that is read, or to the rank that is written. */
+static peal_status check_operand_link(const struct form *form, const struct plan_operand *operand,
+                                      int is_source)
+{
+    const struct peal_plan *plan = form->plan;
+    PEAL_TRY(check_below(form, "an operand's rank", operand->rank, plan->nranks));
+    if (operand->rank == form->rank)
+        return operand->link == PLAN_NO_LINK ? PEAL_OK
+                                             : wrong(form, "an operand of its own rank has a link");
+    if (operand->link == PLAN_NO_LINK)
+        return wrong(form, "a remote operand has no link");
+    PEAL_TRY(check_below(form, "link", operand->link, (uint64_t)plan->nlinks + 1));
+    const struct plan_link *link = &plan->links[operand->link - 1];
+    uint32_t from = is_source ? operand->rank : form->rank;
+    uint32_t to = is_source ? form->rank : operand->rank;
+    if (link->from != from || link->to != to)
+        return wrong(form, is_source ? "a link does not run from the rank that is read to this one"
+                                     : "a link does not run from this rank to the one written");
+    return PEAL_OK;
+}
+
+/* ---- steps */
+
+static peal_status check_shape(const struct form *form, uint32_t remote_src, uint32_t remote_dst)
+{
+    const struct plan_step *step = form->step;
+    int folds = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
+    if (step->nsrc == 0 || step->ndst == 0)
+        return wrong(form, "a data step needs a source and a destination");
+    if (step->op != PLAN_REDUCE && step->nsrc != 1)
+        return wrong(form, "only reduce has several sources");
+    if (folds && step->ndst != 1)
+        return wrong(form, "put_reduce and get_reduce have one destination");
+    if (step->op == PLAN_COPY && remote_src + remote_dst > 0)
+        return wrong(form, "copy has no remote operand");
+    if ((step->op == PLAN_PUT || step->op == PLAN_PUT_REDUCE) && (remote_src || !remote_dst))
+        return wrong(form, "put needs a local source and a remote destination");
+    if ((step->op == PLAN_GET || step->op == PLAN_GET_REDUCE) && (!remote_src || remote_dst))
+        return wrong(form, "get needs a remote source and local destinations");
+    if (step->flags && (step->op < PLAN_REDUCE || step->flags != PLAN_FLAG_FINAL))
+        return wrong(form, "only a reduction has a flag, final");
+    return PEAL_OK;
+}
+
+static peal_status check_data_fields(const struct form *form)
+{
+    const struct plan_step *step = form->step;
+    PEAL_TRY(check_unused(form, "lag", step->lag == 0));
+    PEAL_TRY(check_unused(form, "peer", step->peer == 0));
+    PEAL_TRY(check_unused(form, "sem", step->sem == 0));
+    PEAL_TRY(check_unused(form, "after", step->after == PLAN_NO_EVENT));
+    PEAL_TRY(check_unused(form, "what", step->what == 0));
+    if (!peal_plan_engine_async(step->engine))
+        return step->event == PLAN_NO_EVENT ? PEAL_OK : wrong(form, "a step of sm has no event");
+    return check_below(form, "event", step->event, PLAN_EVENTS_MAX);
+}
+
+static peal_status check_data(const struct form *form)
+{
+    const struct plan_step *step = form->step;
+    const struct plan_rank *rank = &form->plan->ranks[form->rank];
+    PEAL_TRY(check_below(form, "engine", step->engine, PEAL_ENGINE_COUNT));
+    PEAL_TRY(check_data_fields(form));
+    PEAL_TRY(check_below(form, "chunk", step->chunk, form->plan->nchunks));
+    uint32_t count = (uint32_t)step->nsrc + step->ndst;
+    if (step->operands > rank->noperands || count > rank->noperands - step->operands)
+        return wrong(form, "operands beyond those of the rank");
+    uint32_t remote[2] = {0, 0};
+    for (uint32_t i = 0; i < count; i++) {
+        const struct plan_operand *operand = &rank->operands[step->operands + i];
+        int is_source = i < step->nsrc;
+        PEAL_TRY(check_operand_memory(form, operand, is_source));
+        PEAL_TRY(check_operand_link(form, operand, is_source));
+        remote[is_source] += operand->link != PLAN_NO_LINK;
+    }
+    return check_shape(form, remote[1], remote[0]);
+}
+
+static peal_status check_no_data(const struct form *form)
+{
+    const struct plan_step *step = form->step;
+    PEAL_TRY(check_unused(form, "flags", step->flags == 0));
+    PEAL_TRY(check_unused(form, "nsrc", step->nsrc == 0));
+    PEAL_TRY(check_unused(form, "ndst", step->ndst == 0));
+    PEAL_TRY(check_unused(form, "chunk", step->chunk == 0));
+    return check_unused(form, "operands", step->operands == 0);
+}
+
+static peal_status check_sem(const struct form *form)
+{
+    PEAL_TRY(check_unused(form, "event", form->step->event == PLAN_NO_EVENT));
+    PEAL_TRY(check_unused(form, "what", form->step->what == 0));
+    PEAL_TRY(check_below(form, "peer", form->step->peer, form->plan->nranks));
+    return check_below(form, "semaphore", form->step->sem, form->plan->nsems);
+}
+
+static peal_status check_signal(const struct form *form)
+{
+    const struct plan_step *step = form->step;
+    PEAL_TRY(check_no_data(form));
+    PEAL_TRY(check_sem(form));
+    PEAL_TRY(check_below(form, "engine", step->engine, PEAL_ENGINE_COUNT));
+    PEAL_TRY(check_unused(form, "lag", step->lag == 0));
+    if (step->after == PLAN_NO_EVENT)
+        return PEAL_OK;
+    if (!peal_plan_engine_async(step->engine))
+        return wrong(form, "a signal of sm follows no event");
+    return check_below(form, "event", step->after, PLAN_EVENTS_MAX);
+}
+
+static peal_status check_wait(const struct form *form)
+{
+    PEAL_TRY(check_no_data(form));
+    PEAL_TRY(check_sem(form));
+    PEAL_TRY(check_unused(form, "engine", form->step->engine == 0));
+    return check_unused(form, "after", form->step->after == PLAN_NO_EVENT);
+}
+
+static peal_status check_await(const struct form *form)
+{
+    const struct plan_step *step = form->step;
+    PEAL_TRY(check_no_data(form));
+    PEAL_TRY(check_unused(form, "engine", step->engine == 0));
+    PEAL_TRY(check_unused(form, "lag", step->lag == 0));
+    PEAL_TRY(check_unused(form, "peer", step->peer == 0));
+    PEAL_TRY(check_unused(form, "sem", step->sem == 0));
+    PEAL_TRY(check_unused(form, "after", step->after == PLAN_NO_EVENT));
+    PEAL_TRY(check_below(form, "event", step->event, PLAN_EVENTS_MAX));
+    return check_below(form, "what", step->what, 2);
+}
+
+static peal_status check_step(const struct form *form)
+{
+    PEAL_TRY(check_below(form, "opcode", form->step->op, PLAN_OPCODE_COUNT));
+    switch (form->step->op) {
+    case PLAN_SIGNAL:
+        return check_signal(form);
+    case PLAN_WAIT:
+        return check_wait(form);
+    case PLAN_AWAIT:
+        return check_await(form);
+    default:
+        return check_data(form);
+    }
+}
+
+/* ---- ranks */
+
+static peal_status check_lane(struct form *form, const struct plan_rank *rank, uint32_t index)
+{
+    const struct plan_lane *lane = &rank->lanes[index];
+    form->place.lane = index;
+    uint64_t count = (uint64_t)lane->pre + lane->body + lane->post;
+    if (lane->first > rank->nsteps || count > rank->nsteps - lane->first)
+        return wrong(form, "steps beyond those of the rank");
+    for (uint32_t i = 0; i < count; i++) {
+        form->step = &rank->steps[lane->first + i];
+        form->step_in_lane = i;
+        form->place.step = (int64_t)lane->first + i;
+        PEAL_TRY(check_step(form));
+    }
+    form->step = NULL;
+    form->place.step = -1;
+    form->place.lane = -1;
+    return PEAL_OK;
+}
+
+static peal_status check_rank(struct form *form, uint32_t index)
+{
+    const struct plan_rank *rank = &form->plan->ranks[index];
+    form->rank = index;
+    form->place.rank = index;
+    if (!text_ok(rank->busid, sizeof rank->busid) || !text_ok(rank->nic, sizeof rank->nic))
+        return wrong(form, "busid and nic are printable ASCII without quotes, of at most 23 bytes");
+    PEAL_TRY(check_below(form, "host", rank->host, PLAN_RANKS_MAX));
+    PEAL_TRY(check_below(form, "the number of lanes", rank->nlanes, PLAN_LANES_MAX + 1));
+    uint64_t steps = 0;
+    for (uint32_t i = 0; i < rank->nlanes; i++) {
+        PEAL_TRY(check_lane(form, rank, i));
+        steps += (uint64_t)rank->lanes[i].pre + rank->lanes[i].body + rank->lanes[i].post;
+    }
+    if (steps != rank->nsteps)
+        return wrong(form, "the lanes do not hold each step of the rank once");
+    form->place.rank = -1;
+    return PEAL_OK;
+}
+
+/* ---- the plan as a whole */
+
+static peal_status check_regions(const struct form *form)
+{
+    const struct peal_plan *plan = form->plan;
+    PEAL_TRY(check_below(form, "the number of regions", plan->nregions, PLAN_REGIONS_MAX + 1));
+    for (uint32_t i = 0; i < plan->nregions; i++) {
+        const struct plan_region *region = &plan->regions[i];
+        if (region->buffer != PLAN_BUF_SCRATCH && region->buffer != PLAN_BUF_PACKET)
+            return wrong(form, "a region is neither scratch nor packet");
+        if (!region->width || !region->depth || !region->slot_bytes)
+            return wrong(form, "a region's width, depth and slot are at least 1");
+        PEAL_TRY(check_below(form, "slot bytes", region->slot_bytes, PLAN_SLOT_BYTES_MAX + 1));
+    }
+    if (peal_plan_memory_bytes(plan, PLAN_BUF_SCRATCH) > PLAN_MEMORY_MAX ||
+        peal_plan_memory_bytes(plan, PLAN_BUF_PACKET) > PLAN_MEMORY_MAX)
+        return wrong(form, "the regions take more than 2^48 bytes");
+    return PEAL_OK;
+}
+
+static peal_status check_links(const struct form *form)
+{
+    const struct peal_plan *plan = form->plan;
+    for (uint32_t i = 0; i < plan->nlinks; i++) {
+        const struct plan_link *link = &plan->links[i];
+        PEAL_TRY(check_below(form, "a link's rank", link->from, plan->nranks));
+        PEAL_TRY(check_below(form, "a link's rank", link->to, plan->nranks));
+        PEAL_TRY(check_below(form, "a link's class", link->link_class, PEAL_LINK_CLASS_COUNT));
+        PEAL_TRY(check_below(form, "a link's field direct", link->direct, 2));
+        if (link->from == link->to)
+            return wrong(form, "a link runs from a rank to itself");
+        if (!text_ok(link->via, sizeof link->via))
+            return wrong(form, "via is printable ASCII without quotes, of at most 89 bytes");
+    }
+    return PEAL_OK;
+}
+
+static peal_status check_weights(const struct form *form)
+{
+    const struct peal_plan *plan = form->plan;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; plan->weights && i < plan->nchunks; i++) {
+        if (plan->weights[i] == 0)
+            return wrong(form, "a chunk's weight is at least 1");
+        sum += plan->weights[i];
+    }
+    return check_below(form, "the sum of the weights", sum, 1ull << 32);
+}
+
+static peal_status check_sizes(const struct form *form)
+{
+    const struct peal_plan *plan = form->plan;
+    PEAL_TRY(check_below(form, "max bytes", plan->max_bytes, 1ull << 63));
+    if (plan->min_bytes > plan->max_bytes)
+        return wrong(form, "min bytes is larger than max bytes");
+    if (plan->nchunks == 0)
+        return wrong(form, "a plan has at least one chunk");
+    PEAL_TRY(check_below(form, "the number of chunks", plan->nchunks, PLAN_CHUNKS_MAX + 1));
+    if (plan->tile_bytes % PLAN_ALIGN)
+        return wrong(form, "tile is not a multiple of 128 bytes");
+    if (plan->tile_bytes && plan->max_bytes / plan->tile_bytes >= PLAN_TRIPS_MAX)
+        return wrong(form, "max bytes is more than 2^31 tiles");
+    return check_below(form, "the number of semaphores", plan->nsems, PLAN_SEMS_MAX + 1);
+}
+
+static peal_status check_plan(const struct form *form)
+{
+    const struct peal_plan *plan = form->plan;
+    PEAL_TRY(check_below(form, "collective", plan->collective, PEAL_COLLECTIVE_COUNT));
+    if (plan->nranks == 0)
+        return wrong(form, "a plan has at least one rank");
+    PEAL_TRY(check_below(form, "the number of ranks", plan->nranks, PLAN_RANKS_MAX + 1));
+    if (!algorithm_ok(plan->algorithm, sizeof plan->algorithm))
+        return wrong(form, "algorithm is 1 to 63 of a-z, 0-9 and -");
+    if (!text_ok(plan->detail, sizeof plan->detail))
+        return wrong(form, "detail is printable ASCII without quotes, of at most 127 bytes");
+    PEAL_TRY(check_sizes(form));
+    PEAL_TRY(check_weights(form));
+    PEAL_TRY(check_regions(form));
+    return check_links(form);
+}
+
+/* Running sums of the weights, so that a chunk's place takes no loop. */
+static peal_status make_prefix(struct peal_plan *plan)
+{
+    size_t count = (size_t)plan->nchunks + 1;
+    peal_free(plan->ctx, plan->prefix, count * sizeof *plan->prefix);
+    plan->prefix = NULL;
+    if (!plan->weights)
+        return PEAL_OK;
+    uint32_t *prefix = peal_calloc(plan->ctx, count, sizeof *prefix);
+    if (!prefix)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < plan->nchunks; i++)
+        prefix[i + 1] = prefix[i] + plan->weights[i];
+    plan->prefix = prefix;
+    return PEAL_OK;
+}
+
+peal_status peal_plan_check_form(struct peal_plan *plan, const char *path, struct plan_place *place,
+                                 peal_diag *diag)
+{
+    struct form form = {.plan = plan, .path = path, .diag = diag, .place = {-1, -1, -1}};
+    peal_status status = check_plan(&form);
+    for (uint32_t r = 0; status == PEAL_OK && r < plan->nranks; r++)
+        status = check_rank(&form, r);
+    if (place)
+        *place = form.place;
+    PEAL_TRY(status);
+    status = make_prefix(plan);
+    return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "out of memory");
+}

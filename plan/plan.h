@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan in memory: what every rank does in one call of a collective. The
+ * meaning of each part is normative in docs/plan-format.md; in short:
+ *
+ *  - The message is cut into chunks. A chunk is cut into tiles of tile_bytes
+ *    (0: one tile); trip t of every lane's body works on tile t of its chunks.
+ *  - A rank has lanes: in-order instruction streams, each pre, body x trips,
+ *    post. Lanes of a rank run independently and end before the call returns.
+ *  - sm steps are done when the lane goes on. Steps of the other engines are
+ *    asynchronous: only `await` of their event, or a `signal ... after` it,
+ *    is ordered behind them.
+ *  - A semaphore belongs to one (producer rank, consumer rank, index). The k-th
+ *    wait of a call needs the (k - lag)-th signal of that call.
+ *  - Scratch and packet regions exist twice; calls alternate between the two.
+ */
+#ifndef PEAL_PLAN_PLAN_H
+#define PEAL_PLAN_PLAN_H
+
+#include "base.h"
+
+enum plan_opcode {
+#define X(id, name, moves, text) id,
+#include "opcodes.def"
+#undef X
+    PLAN_OPCODE_COUNT
+};
+
+enum plan_buffer {
+    PLAN_BUF_IN = 0,      /* the caller's input; index is a chunk */
+    PLAN_BUF_OUT = 1,     /* the caller's output; index is a chunk */
+    PLAN_BUF_SCRATCH = 2, /* index is a region, slot within its width */
+    PLAN_BUF_PACKET = 3   /* the same; each word carries the call's stamp */
+};
+
+#define PLAN_NO_EVENT 0xffu
+#define PLAN_NO_LINK 0u /* operand.link is 1 + index into links; 0: local */
+#define PLAN_FLAG_FINAL 1u /* reduce: the result is complete; avg divides here */
+
+#define PLAN_RANKS_MAX 65536u
+#define PLAN_LANES_MAX 64u
+#define PLAN_EVENTS_MAX 16u
+#define PLAN_SEMS_MAX 256u
+#define PLAN_REGIONS_MAX 1024u
+#define PLAN_CHUNKS_MAX (1u << 22)
+#define PLAN_OPERANDS_MAX 255u
+#define PLAN_SLOT_BYTES_MAX (1ull << 32)
+#define PLAN_ALIGN 128u /* chunk and tile boundaries, where the count allows */
+
+struct plan_operand {
+    uint32_t rank; /* whose memory */
+    uint32_t index;
+    uint32_t link;
+    uint16_t slot;
+    uint8_t buffer;
+    uint8_t zero;
+};
+
+struct plan_step {
+    uint8_t op;
+    uint8_t engine; /* data steps and signal */
+    uint8_t event;  /* data steps of asynchronous engines: the event they define; await: which */
+    uint8_t flags;
+    uint8_t nsrc;
+    uint8_t ndst;
+    uint16_t lag;      /* wait */
+    uint32_t chunk;    /* data steps: whose tile is moved */
+    uint32_t operands; /* data steps: first of nsrc + ndst operands of the rank */
+    uint32_t peer;     /* signal: consumer; wait: producer */
+    uint16_t sem;
+    uint8_t after; /* signal: the event it follows, or PLAN_NO_EVENT */
+    uint8_t what;  /* await: 0 source free, 1 delivered */
+};
+
+struct plan_lane {
+    uint32_t first; /* index of its first step in the rank's steps */
+    uint32_t pre;
+    uint32_t body;
+    uint32_t post;
+};
+
+struct plan_rank {
+    uint32_t host;
+    uint32_t arch;   /* compute capability x 10, 0 otherwise */
+    char busid[24];  /* the endpoint this program was made for; "" for a host rank */
+    char nic[24];    /* the NIC it sends through, "" none */
+    uint32_t nlanes;
+    uint32_t nsteps;
+    uint32_t noperands;
+    uint32_t lanes_capacity;
+    uint32_t steps_capacity;
+    uint32_t operands_capacity;
+    struct plan_lane *lanes;
+    struct plan_step *steps;
+    struct plan_operand *operands;
+};
+
+/* width slots for each of depth trips: trip t uses slots [(t % depth) * width, + width). The
+ * same layout on every rank. */
+struct plan_region {
+    uint8_t buffer; /* PLAN_BUF_SCRATCH or PLAN_BUF_PACKET */
+    uint16_t width;
+    uint16_t depth;
+    uint64_t slot_bytes; /* payload */
+};
+
+struct plan_link {
+    uint32_t from; /* ranks; the bytes go from -> to */
+    uint32_t to;
+    uint8_t link_class;
+    uint8_t direct; /* 1: loads and stores reach the other end */
+    char via[90];   /* for people: "gpu0 > nvs0 > gpu1" */
+};
+
+struct peal_plan {
+    peal_ctx *ctx;
+    peal_collective collective;
+    uint32_t nranks;
+    uint64_t min_bytes;
+    uint64_t max_bytes; /* a larger message is refused */
+    char algorithm[64]; /* [a-z0-9-]+ */
+    char detail[128];   /* printable ASCII without quotes */
+    uint32_t channels;  /* for people */
+    uint64_t time_ps;   /* predicted at max_bytes, 0 unknown */
+    uint64_t bound_ps;
+    uint64_t tile_bytes; /* multiple of PLAN_ALIGN; 0: one tile */
+    uint32_t nchunks;
+    uint32_t *weights;   /* NULL: equal; else nchunks values >= 1, their sum < 2^32 */
+    uint32_t *prefix;    /* their nchunks + 1 running sums; made by peal_plan_seal */
+    uint16_t nsems;      /* per ordered pair of ranks */
+    uint32_t nregions;
+    uint32_t nlinks;
+    uint32_t regions_capacity;
+    uint32_t links_capacity;
+    struct plan_region *regions;
+    struct plan_link *links;
+    struct plan_rank *ranks; /* nranks of them */
+    struct peal_hash128 id;  /* set by peal_plan_seal */
+};
+
+/* A plan with nranks empty programs. Destroy accepts NULL. */
+peal_status peal_plan_create(peal_ctx *ctx, uint32_t nranks, struct peal_plan **plan_out);
+void peal_plan_destroy(struct peal_plan *plan);
+/* Checks the form (indices, ranges, limits; not the schedule) and sets the id. */
+peal_status peal_plan_seal(struct peal_plan *plan, peal_diag *diag);
+
+/* ---- geometry: the normative rounding rule (docs/plan-format.md, "Chunks") */
+
+/* Elements [*first, *last) of chunk for a message of count elements. */
+void peal_plan_chunk(const struct peal_plan *plan, uint64_t count, size_t elem_bytes,
+                     uint32_t chunk, uint64_t *first, uint64_t *last);
+/* Bytes of the largest chunk. */
+uint64_t peal_plan_chunk_bytes(const struct peal_plan *plan, uint64_t count, size_t elem_bytes);
+/* How often the body runs: at least once, also for an empty message. */
+uint32_t peal_plan_trips(const struct peal_plan *plan, uint64_t count, size_t elem_bytes);
+
+/* An upper bound of the bytes one step moves, over all messages up to max_bytes and all types:
+ * what a slot must hold. */
+uint64_t peal_plan_tile_bound(const struct peal_plan *plan);
+
+/* Where regions lie in one parity's copy: offset of a region, and the total. Packet regions
+ * lie in a memory of their own. */
+uint64_t peal_plan_region_bytes(const struct plan_region *region);
+uint64_t peal_plan_region_offset(const struct peal_plan *plan, uint32_t region);
+uint64_t peal_plan_memory_bytes(const struct peal_plan *plan, uint8_t buffer);
+/* Bytes of memory behind one packet slot: a header word (digest and stamp) and a word for each
+ * four bytes of payload, rounded to PLAN_ALIGN. */
+uint64_t peal_plan_packet_slot_bytes(uint64_t payload_bytes);
+
+/* Engines that a path allows for data movement, as bits 1 << peal_engine: the capability matrix. */
+uint32_t peal_plan_engines(uint8_t link_class, uint8_t direct, uint32_t arch);
+int peal_plan_engine_async(uint8_t engine);
+int peal_plan_op_moves(uint8_t op);
+const char *peal_plan_op_name(uint8_t op);
+
+/* ---- a table: plans by size range */
+
+struct table_row {
+    peal_row_info info; /* predictions; strings inside are static or arrays */
+    struct peal_plan *plan;
+};
+
+struct peal_table {
+    peal_ctx *ctx;
+    peal_collective collective;
+    uint32_t nranks;
+    uint32_t nrows;
+    struct table_row *rows; /* rising, adjacent ranges */
+    int verified;
+    void *planner; /* the compiler's own notes, freed by planner_free */
+    void (*planner_free)(peal_ctx *ctx, void *planner);
+};
+
+peal_status peal_table_create(peal_ctx *ctx, uint32_t nrows, peal_table **table_out);
+/* What can be told from the plan alone: all of *info but time_min_us, alpha_us,
+ * latency_bound, hop_bytes and binding, which are left zero. */
+void peal_plan_describe(const struct peal_plan *plan, peal_row_info *info);
+
+/* ---- one plan to and from its section of a file */
+peal_status peal_plan_encode(const struct peal_plan *plan, struct peal_buf *out);
+peal_status peal_plan_decode(peal_ctx *ctx, const void *data, size_t bytes, const char *name,
+                             peal_diag *diag, struct peal_plan **plan_out);
+void peal_plan_print(const struct peal_plan *plan, struct peal_buf *out);
+/* The text line of one step, without indentation or newline. */
+void peal_plan_print_step(const struct peal_plan *plan, uint32_t rank, const struct plan_step *step,
+                          struct peal_buf *out);
+
+/* ---- proof of one plan; findings go to `found`, whose row field is `row` */
+struct plan_proof {
+    uint32_t findings;
+    uint64_t steps;
+    uint32_t proofs;
+};
+peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_finding_fn found,
+                             void *user, struct plan_proof *proof, peal_diag *diag);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A table: plans by size range, and what can be asked about them. */
+#include "wire.h"
+
+#include <string.h>
+
+peal_status peal_table_create(peal_ctx *ctx, uint32_t nrows, peal_table **table_out)
+{
+    if (nrows == 0 || nrows > WIRE_ROWS_MAX)
+        return PEAL_ERR_ARG;
+    peal_table *table = peal_calloc(ctx, 1, sizeof *table);
+    if (!table)
+        return PEAL_ERR_MEMORY;
+    table->rows = peal_calloc(ctx, nrows, sizeof *table->rows);
+    if (!table->rows) {
+        peal_free(ctx, table, sizeof *table);
+        return PEAL_ERR_MEMORY;
+    }
+    table->ctx = ctx;
+    table->collective = PEAL_ALLREDUCE;
+    table->nrows = nrows;
+    for (uint32_t i = 0; i < nrows; i++)
+        table->rows[i].info.size = sizeof table->rows[i].info;
+    *table_out = table;
+    return PEAL_OK;
+}
+
+void peal_table_destroy(peal_table *table)
+{
+    if (!table)
+        return;
+    peal_ctx *ctx = table->ctx;
+    if (table->planner_free)
+        table->planner_free(ctx, table->planner);
+    for (uint32_t i = 0; i < table->nrows; i++)
+        peal_plan_destroy(table->rows[i].plan);
+    peal_free(ctx, table->rows, table->nrows * sizeof *table->rows);
+    peal_free(ctx, table, sizeof *table);
+}
+
+static int all_compiled(const peal_table *table)
+{
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        if (!table->rows[i].plan)
+            return 0;
+    }
+    return 1;
+}
+
+peal_status peal_table_check_rows(const peal_table *table, const char *path, peal_diag *diag)
+{
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        const struct peal_plan *plan = table->rows[i].plan;
+        if (!plan)
+            return peal_fail_at(diag, PEAL_ERR_ARG, path, 0, 0, "row %u holds no program", i);
+        if (plan->collective != table->collective || plan->nranks != table->nranks)
+            return peal_fail_at(diag, PEAL_ERR_PLAN, path, 0, 0,
+                                "plan %u is not of the table's collective and ranks", i);
+        const struct peal_plan *before = i > 0 ? table->rows[i - 1].plan : NULL;
+        if (before && plan->min_bytes != before->max_bytes + 1)
+            return peal_fail_at(
+                diag, PEAL_ERR_PLAN, path, 0, 0,
+                "plan %u starts at %llu bytes, not right behind the one before it: %llu", i,
+                (unsigned long long)plan->min_bytes, (unsigned long long)before->max_bytes + 1);
+    }
+    return PEAL_OK;
+}
+
+peal_status peal_table_get(const peal_table *table, peal_table_info *info)
+{
+    if (!table || !info)
+        return PEAL_ERR_ARG;
+    peal_table_info full = {.size = sizeof full};
+    full.collective = table->collective;
+    full.ranks = table->nranks;
+    full.rows = table->nrows;
+    full.compiled = all_compiled(table);
+    full.verified = table->verified;
+    return peal_export(info, &full, sizeof full);
+}
+
+peal_status peal_table_row(const peal_table *table, uint32_t row, peal_row_info *info)
+{
+    if (!table || !info || row >= table->nrows)
+        return PEAL_ERR_ARG;
+    return peal_export(info, &table->rows[row].info, sizeof table->rows[row].info);
+}
+
+/* The first row whose max_bytes holds the size. */
+peal_status peal_table_lookup(const peal_table *table, uint64_t bytes, uint32_t *row_out)
+{
+    if (!table || !row_out)
+        return PEAL_ERR_ARG;
+    uint32_t low = 0;
+    uint32_t high = table->nrows;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (table->rows[middle].info.max_bytes < bytes)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == table->nrows)
+        return PEAL_ERR_RANGE;
+    *row_out = low;
+    return PEAL_OK;
+}
+
+static void put_hex(char *at, uint64_t value)
+{
+    for (unsigned i = 0; i < 16; i++)
+        at[i] = "0123456789abcdef"[value >> (60 - 4 * i) & 0xf];
+}
+
+static const struct peal_plan *plan_of(const peal_table *table, uint32_t row)
+{
+    return table && row < table->nrows ? table->rows[row].plan : NULL;
+}
+
+peal_status peal_table_id(const peal_table *table, uint32_t row, char id_out[33])
+{
+    const struct peal_plan *plan = plan_of(table, row);
+    if (!plan || !id_out)
+        return PEAL_ERR_ARG;
+    put_hex(id_out, plan->id.high);
+    put_hex(id_out + 16, plan->id.low);
+    id_out[32] = '\0';
+    return PEAL_OK;
+}
+
+peal_status peal_table_lanes(const peal_table *table, uint32_t row, uint32_t rank,
+                             uint32_t *count_out)
+{
+    const struct peal_plan *plan = plan_of(table, row);
+    if (!plan || !count_out || rank >= plan->nranks)
+        return PEAL_ERR_ARG;
+    *count_out = plan->ranks[rank].nlanes;
+    return PEAL_OK;
+}
+
+static const char *section_of(const struct plan_lane *lane, uint32_t index)
+{
+    if (index < lane->pre)
+        return "pre";
+    return index - lane->pre < lane->body ? "body" : "post";
+}
+
+/* The step's line, cut off at the size of text. */
+static peal_status step_text(const struct peal_plan *plan, uint32_t rank,
+                             const struct plan_step *step, char *text, size_t bytes)
+{
+    struct peal_buf line;
+    peal_buf_init(&line, plan->ctx, 1u << 20);
+    peal_plan_print_step(plan, rank, step, &line);
+    peal_status status = line.status;
+    if (status == PEAL_OK) {
+        size_t length = line.used < bytes ? line.used : bytes - 1;
+        memcpy(text, line.data, length);
+        text[length] = '\0';
+    }
+    peal_buf_free(&line);
+    return status;
+}
+
+peal_status peal_table_step(const peal_table *table, uint32_t row, uint32_t rank, uint32_t lane,
+                            uint32_t index, peal_step_info *info)
+{
+    const struct peal_plan *plan = plan_of(table, row);
+    if (!plan || !info || rank >= plan->nranks || lane >= plan->ranks[rank].nlanes)
+        return PEAL_ERR_ARG;
+    const struct plan_lane *where = &plan->ranks[rank].lanes[lane];
+    if (index >= where->pre + where->body + where->post)
+        return PEAL_ERR_ARG;
+    const struct plan_step *step = &plan->ranks[rank].steps[where->first + index];
+    peal_step_info full = {.size = sizeof full};
+    full.op = peal_plan_op_name(step->op);
+    full.section = section_of(where, index);
+    full.engine = (peal_engine)step->engine;
+    full.moves_data = peal_plan_op_moves(step->op);
+    PEAL_TRY(step_text(plan, rank, step, full.text, sizeof full.text));
+    return peal_export(info, &full, sizeof full);
+}

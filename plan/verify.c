@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Drives the proof of a plan: checks that need no execution first, then one symbolic execution
+ * for each aliasing mode and trip count. */
+#include "verify.h"
+
+#include <stdio.h>
+
+/* Three calls in a row are executed as one up to this many ranks; beyond it, that every entry
+ * precedes every return carries the proof alone. */
+#define VERIFY_CHAIN_RANKS 16u
+
+void peal_verify_find(struct verify_out *out, const char *kind, int64_t rank, int64_t lane,
+                      int64_t step, const char *format, ...)
+{
+    out->findings++;
+    if (!out->found || out->findings > VERIFY_FINDINGS_MAX)
+        return;
+    peal_finding finding = {sizeof finding, kind, out->row, rank, lane, step, {0}};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(finding.text, sizeof finding.text, format, args);
+    va_end(args);
+    out->found(out->user, &finding);
+}
+
+static uint32_t deepest(const struct peal_plan *plan)
+{
+    uint32_t depth = 1;
+    for (uint32_t i = 0; i < plan->nregions; i++)
+        if (plan->regions[i].depth > depth)
+            depth = plan->regions[i].depth;
+    return depth;
+}
+
+static peal_status prove_runs(const struct peal_plan *plan, const struct verify_sems *sems,
+                              struct verify_out *out, struct plan_proof *proof)
+{
+    uint32_t most = plan->tile_bytes ? deepest(plan) + 2 : 1;
+    uint32_t calls = plan->nranks <= VERIFY_CHAIN_RANKS ? VERIFY_CALLS_MAX : 1;
+    for (int alias = 0; alias < 2; alias++)
+        for (uint32_t trips = 1; trips <= most; trips++) {
+            PEAL_TRY(
+                peal_verify_execute(plan, sems, alias, trips, calls, out, &proof->steps));
+            proof->proofs++;
+            if (out->findings)
+                return PEAL_OK; /* one broken run explains the plan; the rest would repeat it */
+        }
+    return PEAL_OK;
+}
+
+peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_finding_fn found,
+                             void *user, struct plan_proof *proof, peal_diag *diag)
+{
+    struct verify_out out = {row, found, user, 0};
+    struct verify_sems sems = {0};
+    struct plan_proof done = {0, 0, 0};
+    peal_status status = peal_verify_check(plan, &out);
+    if (status == PEAL_OK)
+        status = peal_verify_sems_build(&sems, plan, &out);
+    if (status == PEAL_OK && !out.findings)
+        status = prove_runs(plan, &sems, &out, &done);
+    peal_verify_sems_free(&sems);
+    if (status != PEAL_OK)
+        return peal_fail(diag, status, "verification stopped: %s", peal_status_text(status));
+    done.findings = out.findings;
+    if (proof)
+        *proof = done;
+    if (out.findings)
+        return peal_fail(diag, PEAL_ERR_UNPROVEN, "plan %s for %u ranks: %u finding%s",
+                         plan->algorithm, plan->nranks, out.findings,
+                         out.findings == 1 ? "" : "s");
+    return PEAL_OK;
+}
+
+peal_status peal_table_verify(peal_table *table, peal_finding_fn found, void *user,
+                              peal_verify_report *report, peal_diag *diag)
+{
+    if (!table)
+        return peal_fail(diag, PEAL_ERR_ARG, "no table");
+    peal_verify_report sum = {sizeof sum, 0, table->nranks, 0, 0};
+    peal_status result = PEAL_OK;
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        struct plan_proof proof = {0, 0, 0};
+        if (!table->rows[i].plan)
+            return peal_fail(diag, PEAL_ERR_ARG, "row %u holds no program; compile the table", i);
+        peal_status status =
+            peal_plan_verify(table->rows[i].plan, i, found, user, &proof,
+                             result == PEAL_OK ? diag : NULL);
+        if (status != PEAL_OK && status != PEAL_ERR_UNPROVEN)
+            return status;
+        if (status != PEAL_OK)
+            result = status;
+        sum.findings += proof.findings;
+        sum.steps += proof.steps;
+        sum.proofs += proof.proofs;
+    }
+    table->verified = result == PEAL_OK;
+    if (report)
+        PEAL_TRY(peal_export(report, &sum, sizeof sum));
+    return result;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The verifier's own parts: findings, expressions, clocks, cells. See
+ * docs/plan-format.md, "What is proven".
+ */
+#ifndef PEAL_PLAN_VERIFY_H
+#define PEAL_PLAN_VERIFY_H
+
+#include "plan.h"
+
+#define VERIFY_FINDINGS_MAX 32u
+#define VERIFY_CALLS_MAX 3u
+
+/* Where findings go, and how many there were. */
+struct verify_out {
+    uint32_t row;
+    peal_finding_fn found;
+    void *user;
+    uint32_t findings;
+};
+void peal_verify_find(struct verify_out *out, const char *kind, int64_t rank, int64_t lane,
+                      int64_t step, const char *format, ...) PEAL_PRINTF(6, 7);
+
+/* ---- semaphores: one state for each (producer, consumer, index) that a plan uses */
+struct verify_sems {
+    peal_ctx *ctx;
+    uint32_t count;
+    uint32_t capacity;
+    struct verify_sem_key {
+        uint32_t producer;
+        uint32_t consumer;
+        uint32_t index;
+        /* the one lane on each side, and how often it runs in pre+post and in body */
+        uint32_t signal_lane;
+        uint32_t wait_lane;
+        uint32_t signals_once;
+        uint32_t signals_trip;
+        uint32_t waits_once;
+        uint32_t waits_trip;
+        uint8_t engine;
+        uint8_t after;
+    } *keys;
+    uint32_t *buckets; /* open addressing, 1 + index */
+    uint32_t bucket_count;
+    uint32_t **of_step; /* [rank][step] -> index of its semaphore */
+    uint32_t nranks;
+    const struct peal_plan *plan;
+};
+peal_status peal_verify_sems_build(struct verify_sems *sems, const struct peal_plan *plan,
+                                   struct verify_out *out);
+void peal_verify_sems_free(struct verify_sems *sems);
+
+/* Capability and bounds of every step; no execution. */
+peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *out);
+
+/* ---- expressions: which contributions a value holds, and in which tree */
+#define VALUE_NONE 0u
+#define VALUE_LEAF 0x80000000u /* | leaf index */
+
+struct verify_values {
+    peal_ctx *ctx;
+    uint32_t nranks;
+    uint32_t cells; /* (chunk, tile) pairs; a leaf is (call, rank, cell) */
+    uint32_t words; /* of a contribution set */
+    uint32_t count;
+    uint32_t capacity;
+    struct verify_node {
+        uint32_t a; /* a <= b; b == VALUE_NONE: a made final */
+        uint32_t b;
+        uint32_t cell;
+        uint32_t ranks; /* contributions */
+    } *nodes;
+    uint64_t *sets; /* words for each node */
+    uint32_t sets_capacity;
+    uint32_t *buckets;
+    uint32_t bucket_count;
+};
+peal_status peal_verify_values_init(struct verify_values *values, peal_ctx *ctx, uint32_t nranks,
+                                    uint32_t cells);
+void peal_verify_values_free(struct verify_values *values);
+uint32_t peal_verify_leaf(const struct verify_values *values, uint32_t call, uint32_t rank,
+                          uint32_t cell);
+uint32_t peal_verify_value_cell(const struct verify_values *values, uint32_t value);
+uint32_t peal_verify_value_call(const struct verify_values *values, uint32_t value);
+uint32_t peal_verify_value_ranks(const struct verify_values *values, uint32_t value);
+int peal_verify_value_final(const struct verify_values *values, uint32_t value);
+/* The lowest rank whose contribution is missing; nranks when none is. */
+uint32_t peal_verify_value_missing(const struct verify_values *values, uint32_t value);
+/* a + b. *twice gets a rank that both hold, or nranks. */
+peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint32_t b,
+                                  uint32_t *sum, uint32_t *twice);
+peal_status peal_verify_value_finish(struct verify_values *values, uint32_t a, uint32_t *final);
+
+/* ---- clocks: immutable once shared */
+struct verify_clock {
+    uint32_t refs;
+    uint32_t time[]; /* one for each component */
+};
+struct verify_clocks {
+    peal_ctx *ctx;
+    uint32_t components;
+};
+struct verify_clock *peal_verify_clock_new(struct verify_clocks *clocks);
+void peal_verify_clock_drop(struct verify_clocks *clocks, struct verify_clock *clock);
+/* *clock becomes private to its holder. */
+peal_status peal_verify_clock_own(struct verify_clocks *clocks, struct verify_clock **clock);
+peal_status peal_verify_clock_join(struct verify_clocks *clocks, struct verify_clock **clock,
+                                   const struct verify_clock *other);
+peal_status peal_verify_clock_set(struct verify_clocks *clocks, struct verify_clock **clock,
+                                  uint32_t component, uint32_t time);
+
+/* Executes `calls` calls of `trips` trips each; in place when alias is 1. */
+peal_status peal_verify_execute(const struct peal_plan *plan, const struct verify_sems *sems,
+                                int alias, uint32_t trips, uint32_t calls, struct verify_out *out,
+                                uint64_t *steps);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Capability and bounds: what can be said of each step without executing it. */
+#include "verify.h"
+
+struct check {
+    const struct peal_plan *plan;
+    struct verify_out *out;
+    uint64_t tile_bytes; /* the most a step can move */
+    uint32_t rank;
+    uint32_t lane;
+    uint32_t at;
+    /* For each peer of the rank: 1 + a link to it, for signals. */
+    uint32_t *link_to;
+};
+
+static void bad(const struct check *c, const char *kind, const char *text)
+{
+    peal_verify_find(c->out, kind, c->rank, c->lane, c->at, "%s", text);
+}
+
+static void check_operand(const struct check *c, const struct plan_step *step,
+                          const struct plan_operand *operand)
+{
+    if (operand->buffer == PLAN_BUF_IN || operand->buffer == PLAN_BUF_OUT) {
+        if (operand->index != step->chunk)
+            bad(c, "bounds", "in and out operands must carry the step's chunk");
+        return;
+    }
+    if (c->plan->regions[operand->index].slot_bytes < c->tile_bytes)
+        peal_verify_find(c->out, "bounds", c->rank, c->lane, c->at,
+                         "a tile of up to %llu bytes does not fit a slot of %llu",
+                         (unsigned long long)c->tile_bytes,
+                         (unsigned long long)c->plan->regions[operand->index].slot_bytes);
+    if (operand->buffer == PLAN_BUF_PACKET && step->engine != PEAL_ENGINE_SM)
+        bad(c, "capability", "only sm reads and writes packets");
+}
+
+static void check_remote(const struct check *c, const struct plan_step *step,
+                         const struct plan_operand *operand, int is_source)
+{
+    const struct plan_link *link = &c->plan->links[operand->link - 1];
+    uint32_t arch = c->plan->ranks[c->rank].arch;
+    const char *name = peal_engine_name((peal_engine)step->engine);
+    if (!(peal_plan_engines(link->link_class, link->direct, arch) & 1u << step->engine))
+        peal_verify_find(c->out, "capability", c->rank, c->lane, c->at,
+                         "engine %s cannot move over link %u (%s, %s)", name, operand->link,
+                         peal_link_class_name((peal_link_class)link->link_class),
+                         link->direct ? "direct" : "not direct");
+    if (is_source && !link->direct)
+        peal_verify_find(c->out, "capability", c->rank, c->lane, c->at,
+                         "engine %s only writes over a link that is not direct", name);
+}
+
+static void check_data(const struct check *c, const struct plan_step *step)
+{
+    const struct plan_operand *operand =
+        &c->plan->ranks[c->rank].operands[step->operands];
+    int reduces = step->op == PLAN_REDUCE || step->op == PLAN_PUT_REDUCE ||
+                  step->op == PLAN_GET_REDUCE;
+    uint32_t arch = c->plan->ranks[c->rank].arch;
+    uint32_t away = 1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP | 1u << PEAL_ENGINE_STAGED;
+    int remote = 0;
+    if (reduces && step->engine != PEAL_ENGINE_SM)
+        peal_verify_find(c->out, "capability", c->rank, c->lane, c->at,
+                         "engine %s cannot reduce",
+                         peal_engine_name((peal_engine)step->engine));
+    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
+        check_operand(c, step, &operand[i]);
+        if (operand[i].rank == c->rank)
+            continue;
+        remote = 1;
+        check_remote(c, step, &operand[i], i < step->nsrc);
+    }
+    if (!remote && (1u << step->engine & away))
+        bad(c, "capability", "this engine moves nothing inside one rank");
+    if (step->engine == PEAL_ENGINE_TMA && arch && arch < 90)
+        bad(c, "capability", "tma needs compute capability 9.0");
+    if (1u << step->engine & away && step->ndst != 1)
+        bad(c, "capability", "this engine has one destination");
+}
+
+/* A signal travels over a link of the table, by an engine the link allows. */
+static void check_signal(const struct check *c, const struct plan_step *step)
+{
+    uint32_t allowed = 1u << PEAL_ENGINE_SM;
+    if (step->peer != c->rank) {
+        uint32_t at = c->link_to[step->peer];
+        if (!at) {
+            bad(c, "capability", "no link leads to the rank that is signalled");
+            return;
+        }
+        const struct plan_link *link = &c->plan->links[at - 1];
+        allowed = peal_plan_engines(link->link_class, link->direct,
+                                    c->plan->ranks[c->rank].arch);
+    } else if (step->after != PLAN_NO_EVENT) {
+        allowed |= 1u << PEAL_ENGINE_TMA | 1u << PEAL_ENGINE_CE;
+    }
+    if (!(allowed & 1u << step->engine))
+        peal_verify_find(c->out, "capability", c->rank, c->lane, c->at,
+                         "engine %s cannot signal rank %u",
+                         peal_engine_name((peal_engine)step->engine), step->peer);
+    if (step->engine == PEAL_ENGINE_SM && step->after != PLAN_NO_EVENT)
+        bad(c, "capability", "sm raises no semaphore behind a transfer; await it first");
+}
+
+static void check_rank(struct check *c)
+{
+    const struct plan_rank *rank = &c->plan->ranks[c->rank];
+    if (rank->nlanes > PLAN_LANES_MAX)
+        peal_verify_find(c->out, "capability", c->rank, -1, -1,
+                         "%u lanes; at most %u are resident at once", rank->nlanes,
+                         PLAN_LANES_MAX);
+    for (c->lane = 0; c->lane < rank->nlanes; c->lane++) {
+        const struct plan_lane *lane = &rank->lanes[c->lane];
+        for (c->at = 0; c->at < lane->pre + lane->body + lane->post; c->at++) {
+            const struct plan_step *step = &rank->steps[lane->first + c->at];
+            int in_body = c->at >= lane->pre && c->at < lane->pre + lane->body;
+            if (peal_plan_op_moves(step->op) && !in_body)
+                bad(c, "form", "data steps stand in the body");
+            else if (peal_plan_op_moves(step->op))
+                check_data(c, step);
+            else if (step->op == PLAN_SIGNAL)
+                check_signal(c, step);
+        }
+    }
+}
+
+/* Links sorted by sender: first[r] .. first[r + 1] index order[]. */
+static void index_links(const struct peal_plan *plan, uint32_t *first, uint32_t *order)
+{
+    for (uint32_t i = 0; i < plan->nlinks; i++)
+        first[plan->links[i].from + 1]++;
+    for (uint32_t r = 0; r < plan->nranks; r++)
+        first[r + 1] += first[r];
+    for (uint32_t i = plan->nlinks; i-- > 0;)
+        order[--first[plan->links[i].from + 1]] = i;
+    for (uint32_t r = 0; r < plan->nranks; r++)
+        first[r] = first[r + 1];
+    first[plan->nranks] = plan->nlinks;
+}
+
+peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *out)
+{
+    uint32_t n = plan->nranks;
+    uint32_t *first = peal_calloc(plan->ctx, (size_t)n + 2, sizeof(uint32_t));
+    uint32_t *order = peal_calloc(plan->ctx, (size_t)plan->nlinks + 1, sizeof(uint32_t));
+    struct check c = {plan, out, peal_plan_tile_bound(plan), 0, 0, 0, NULL};
+    c.link_to = peal_calloc(plan->ctx, n, sizeof(uint32_t));
+    peal_status status = first && order && c.link_to ? PEAL_OK : PEAL_ERR_MEMORY;
+    if (status == PEAL_OK)
+        index_links(plan, first, order);
+    for (c.rank = 0; status == PEAL_OK && c.rank < n; c.rank++) {
+        for (uint32_t i = first[c.rank]; i < first[c.rank + 1]; i++)
+            c.link_to[plan->links[order[i]].to] = order[i] + 1;
+        check_rank(&c);
+        for (uint32_t i = first[c.rank]; i < first[c.rank + 1]; i++)
+            c.link_to[plan->links[order[i]].to] = 0;
+    }
+    peal_free(plan->ctx, first, ((size_t)n + 2) * sizeof(uint32_t));
+    peal_free(plan->ctx, order, ((size_t)plan->nlinks + 1) * sizeof(uint32_t));
+    peal_free(plan->ctx, c.link_to, n * sizeof(uint32_t));
+    return status;
+}

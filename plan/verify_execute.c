@@ -1,0 +1,796 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Symbolic execution of all ranks. Lanes run until they block; semaphores have one producer and
+ * one consumer, so the order in which lanes are picked decides nothing. Order is kept in vector
+ * clocks: one component for each lane, two for each event of an asynchronous engine (its source
+ * is free; it is delivered).
+ */
+#include "verify.h"
+
+#include <string.h>
+
+#define NOBODY UINT32_MAX
+#define TIME_NEVER 0u
+
+/* What a signal or packet tells its reader: the sender's clock, the sender's own time, and, for
+ * a signal behind a transfer, that this transfer is delivered. */
+struct message {
+    struct verify_clock *clock;
+    uint32_t component;
+    uint32_t time;
+    uint32_t event;
+    uint32_t event_time;
+};
+
+struct sem_state {
+    struct message *queue; /* signals not yet consumed; queue[0] is number `popped` */
+    uint32_t capacity;
+    uint32_t head;
+    uint32_t used;
+    uint32_t signalled; /* over all calls */
+    uint32_t waited;
+    uint32_t wait_base; /* waits before the consumer's present call */
+    uint32_t sleeper;   /* lane that waits for it, NOBODY */
+};
+
+struct event_state {
+    uint32_t component; /* source free; delivered is component + 1; NOBODY: unused */
+    uint32_t time;
+    uint8_t engine;
+    uint32_t target; /* the rank all its remote destinations belong to, NOBODY: several */
+};
+
+struct access {
+    uint32_t component;
+    uint32_t time;
+    uint32_t next; /* reads only: 1 + index in the pool */
+};
+
+struct cell {
+    uint32_t value;
+    struct access write;
+    uint32_t reads;   /* 1 + index in the pool of accesses */
+    uint32_t stamp;   /* packet: 1 + number of the call that wrote it */
+    uint32_t sleeper; /* packet: lane that waits for it */
+    struct message message;
+};
+
+struct lane_state {
+    struct verify_clock *clock;
+    uint32_t rank;
+    uint32_t lane;
+    uint32_t component;
+    uint32_t time;
+    uint32_t pc; /* step of the lane */
+    uint32_t trip;
+    uint32_t queued;
+    struct event_state event[PLAN_EVENTS_MAX];
+};
+
+struct rank_state {
+    uint32_t first_lane;
+    uint32_t running; /* lanes that have not ended the call */
+    uint32_t call;
+    uint32_t entry_time[VERIFY_CALLS_MAX]; /* of its first lane's component, 0: not yet */
+};
+
+struct machine {
+    const struct peal_plan *plan;
+    const struct verify_sems *sems;
+    struct verify_out *out;
+    peal_ctx *ctx;
+    int alias;
+    uint32_t trips;
+    uint32_t calls;
+    uint64_t steps;
+    struct verify_clocks clocks;
+    struct verify_values values;
+    uint32_t nlanes;
+    struct lane_state *lanes;
+    struct rank_state *ranks;
+    struct sem_state *sem;
+    uint32_t *queue; /* runnable lanes */
+    uint32_t queued;
+    uint32_t tiles;       /* chunks x trips */
+    uint64_t user_cells;  /* of one rank: one or two buffers */
+    uint64_t slots;       /* region slots of one rank and parity */
+    uint64_t rank_cells;
+    uint64_t *region_slot; /* first slot of each region */
+    struct cell *cells;
+    struct access *pool;
+    uint32_t pool_used;
+    uint32_t pool_capacity;
+    uint32_t pool_free; /* 1 + index of a free access */
+    uint32_t *expected; /* value of each tile on the first rank that returned, per call */
+};
+
+/* ---- making and unmaking ---------------------------------------------- */
+
+/* The events that steps of a lane define or await, one bit each. */
+static uint32_t lane_events(const struct plan_rank *rank, const struct plan_lane *lane)
+{
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < lane->pre + lane->body + lane->post; i++) {
+        const struct plan_step *step = &rank->steps[lane->first + i];
+        if (step->event != PLAN_NO_EVENT)
+            used |= 1u << step->event;
+    }
+    return used;
+}
+
+static peal_status make_lanes(struct machine *m)
+{
+    uint32_t total = 0;
+    for (uint32_t r = 0; r < m->plan->nranks; r++)
+        total += m->plan->ranks[r].nlanes;
+    m->lanes = peal_calloc(m->ctx, (size_t)total + 1, sizeof *m->lanes);
+    m->queue = peal_calloc(m->ctx, (size_t)total + 1, sizeof *m->queue);
+    m->ranks = peal_calloc(m->ctx, m->plan->nranks, sizeof *m->ranks);
+    if (!m->lanes || !m->queue || !m->ranks)
+        return PEAL_ERR_MEMORY;
+    uint32_t component = 0;
+    for (uint32_t r = 0; r < m->plan->nranks; r++) {
+        const struct plan_rank *rank = &m->plan->ranks[r];
+        m->ranks[r].first_lane = m->nlanes;
+        for (uint32_t l = 0; l < rank->nlanes; l++) {
+            struct lane_state *lane = &m->lanes[m->nlanes++];
+            lane->rank = r;
+            lane->lane = l;
+            lane->component = component++;
+            uint32_t mask = lane_events(rank, &rank->lanes[l]);
+            for (uint32_t e = 0; e < PLAN_EVENTS_MAX; e++) {
+                lane->event[e].component = mask >> e & 1 ? component : NOBODY;
+                component += mask >> e & 1 ? 2 : 0;
+            }
+        }
+    }
+    m->clocks.components = component;
+    for (uint32_t i = 0; i < m->nlanes; i++)
+        if (!(m->lanes[i].clock = peal_verify_clock_new(&m->clocks)))
+            return PEAL_ERR_MEMORY;
+    return PEAL_OK;
+}
+
+static peal_status make_cells(struct machine *m)
+{
+    const struct peal_plan *plan = m->plan;
+    m->tiles = plan->nchunks * m->trips;
+    m->user_cells = (uint64_t)m->tiles * (m->alias ? 1 : 2);
+    m->region_slot = peal_calloc(m->ctx, (size_t)plan->nregions + 1, sizeof(uint64_t));
+    if (!m->region_slot)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < plan->nregions; i++) {
+        m->region_slot[i] = m->slots;
+        m->slots += (uint64_t)plan->regions[i].width * plan->regions[i].depth;
+    }
+    m->rank_cells = m->user_cells + 2 * m->slots;
+    uint64_t cells = m->rank_cells * plan->nranks;
+    if (cells > 1u << 28 || (uint64_t)m->calls * plan->nranks * m->tiles >= VALUE_LEAF)
+        return PEAL_ERR_LIMIT;
+    m->cells = peal_calloc(m->ctx, (size_t)cells, sizeof *m->cells);
+    m->expected = peal_calloc(m->ctx, (size_t)m->tiles * m->calls, sizeof(uint32_t));
+    if (!m->cells || !m->expected)
+        return PEAL_ERR_MEMORY;
+    for (uint64_t i = 0; i < cells; i++)
+        m->cells[i].sleeper = NOBODY;
+    return peal_verify_values_init(&m->values, m->ctx, plan->nranks, m->tiles);
+}
+
+static peal_status make(struct machine *m)
+{
+    PEAL_TRY(make_lanes(m));
+    PEAL_TRY(make_cells(m));
+    m->sem = peal_calloc(m->ctx, (size_t)m->sems->count + 1, sizeof *m->sem);
+    if (!m->sem)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < m->sems->count; i++)
+        m->sem[i].sleeper = NOBODY;
+    return PEAL_OK;
+}
+
+static void unmake(struct machine *m)
+{
+    uint64_t cells = m->rank_cells * m->plan->nranks;
+    for (uint32_t i = 0; m->sem && i < m->sems->count; i++) {
+        for (uint32_t k = 0; k < m->sem[i].used; k++)
+            peal_verify_clock_drop(&m->clocks, m->sem[i].queue[m->sem[i].head + k].clock);
+        peal_free(m->ctx, m->sem[i].queue, m->sem[i].capacity * sizeof(struct message));
+    }
+    for (uint64_t i = 0; m->cells && i < cells; i++)
+        peal_verify_clock_drop(&m->clocks, m->cells[i].message.clock);
+    for (uint32_t i = 0; m->lanes && i < m->nlanes; i++)
+        peal_verify_clock_drop(&m->clocks, m->lanes[i].clock);
+    uint32_t lanes = 0;
+    for (uint32_t r = 0; r < m->plan->nranks; r++)
+        lanes += m->plan->ranks[r].nlanes;
+    if (m->values.ctx)
+        peal_verify_values_free(&m->values);
+    peal_free(m->ctx, m->sem, ((size_t)m->sems->count + 1) * sizeof *m->sem);
+    peal_free(m->ctx, m->cells, cells * sizeof *m->cells);
+    peal_free(m->ctx, m->expected, (size_t)m->tiles * m->calls * sizeof(uint32_t));
+    peal_free(m->ctx, m->region_slot, ((size_t)m->plan->nregions + 1) * sizeof(uint64_t));
+    peal_free(m->ctx, m->pool, m->pool_capacity * sizeof *m->pool);
+    peal_free(m->ctx, m->lanes, ((size_t)lanes + 1) * sizeof *m->lanes);
+    peal_free(m->ctx, m->queue, ((size_t)lanes + 1) * sizeof *m->queue);
+    peal_free(m->ctx, m->ranks, m->plan->nranks * sizeof *m->ranks);
+}
+
+/* ---- accesses and races ------------------------------------------------- */
+
+static const char *buffer_name(uint8_t buffer)
+{
+    static const char *const names[] = {"in", "out", "scratch", "packet"};
+    return names[buffer & 3];
+}
+
+static struct cell *cell_of(const struct machine *m, const struct lane_state *lane,
+                            const struct plan_operand *operand)
+{
+    uint64_t base = m->rank_cells * operand->rank;
+    if (operand->buffer == PLAN_BUF_IN || operand->buffer == PLAN_BUF_OUT) {
+        uint64_t buffer = operand->buffer == PLAN_BUF_OUT && !m->alias ? m->tiles : 0;
+        return &m->cells[base + buffer + (uint64_t)operand->index * m->trips + lane->trip];
+    }
+    const struct plan_region *region = &m->plan->regions[operand->index];
+    uint64_t slot = m->region_slot[operand->index] +
+                    (uint64_t)(lane->trip % region->depth) * region->width + operand->slot;
+    uint64_t parity = m->ranks[lane->rank].call & 1;
+    return &m->cells[base + m->user_cells + parity * m->slots + slot];
+}
+
+static int known(const struct lane_state *lane, const struct access *access)
+{
+    return access->time == TIME_NEVER || access->component == lane->component ||
+           lane->clock->time[access->component] >= access->time;
+}
+
+static uint32_t lane_of_component(const struct machine *m, uint32_t component)
+{
+    uint32_t low = 0, high = m->nlanes;
+    while (high - low > 1) {
+        uint32_t mid = (low + high) / 2;
+        if (m->lanes[mid].component <= component)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static void race(struct machine *m, const struct lane_state *lane, uint32_t at, const char *verb,
+                 const char *before, const struct plan_operand *operand, uint32_t component)
+{
+    const struct lane_state *other = &m->lanes[lane_of_component(m, component)];
+    const char *what = component == other->component ? "" : " (a transfer still under way)";
+    if (operand->buffer == PLAN_BUF_IN || operand->buffer == PLAN_BUF_OUT)
+        peal_verify_find(m->out, "race", lane->rank, lane->lane, at,
+                         "%s r%u.%s[%u] tile %u is not ordered after the %s by rank %u lane %u%s%s",
+                         verb, operand->rank, buffer_name(operand->buffer), operand->index,
+                         lane->trip, before, other->rank, other->lane, what,
+                         m->alias ? " (in place)" : "");
+    else
+        peal_verify_find(m->out, "race", lane->rank, lane->lane, at,
+                         "%s r%u.%s region %u slot %u is not ordered after the %s by rank %u "
+                         "lane %u%s",
+                         verb, operand->rank, buffer_name(operand->buffer), operand->index,
+                         operand->slot, before, other->rank, other->lane, what);
+}
+
+static peal_status note_read(struct machine *m, struct cell *cell, uint32_t component,
+                             uint32_t time)
+{
+    for (uint32_t i = cell->reads; i; i = m->pool[i - 1].next)
+        if (m->pool[i - 1].component == component) {
+            m->pool[i - 1].time = time;
+            return PEAL_OK;
+        }
+    uint32_t at = m->pool_free;
+    if (at) {
+        m->pool_free = m->pool[at - 1].next;
+    } else {
+        PEAL_TRY(peal_grow(m->ctx, (void **)&m->pool, &m->pool_capacity,
+                           (size_t)m->pool_used + 1, sizeof *m->pool, 1u << 28));
+        at = ++m->pool_used;
+    }
+    m->pool[at - 1] = (struct access){component, time, cell->reads};
+    cell->reads = at;
+    return PEAL_OK;
+}
+
+static peal_status read_cell(struct machine *m, struct lane_state *lane, uint32_t at,
+                             const struct plan_operand *operand, struct cell *cell,
+                             uint32_t component, uint32_t time)
+{
+    if (!known(lane, &cell->write))
+        race(m, lane, at, "reading", "write", operand, cell->write.component);
+    return note_read(m, cell, component, time);
+}
+
+static void write_cell(struct machine *m, struct lane_state *lane, uint32_t at,
+                       const struct plan_operand *operand, struct cell *cell, uint32_t component,
+                       uint32_t time, uint32_t value)
+{
+    if (!known(lane, &cell->write))
+        race(m, lane, at, "writing", "write", operand, cell->write.component);
+    while (cell->reads) {
+        uint32_t read = cell->reads;
+        /* The step's own reads are of the same bytes, element by element. */
+        int own = m->pool[read - 1].component == component ||
+                  (m->pool[read - 1].component + 1 == component && component != lane->component &&
+                   m->pool[read - 1].time == time);
+        if (!own && !known(lane, &m->pool[read - 1]))
+            race(m, lane, at, "writing", "read", operand, m->pool[read - 1].component);
+        cell->reads = m->pool[read - 1].next;
+        m->pool[read - 1].next = m->pool_free;
+        m->pool_free = read;
+    }
+    cell->write = (struct access){component, time, 0};
+    cell->value = value;
+}
+
+/* ---- messages ------------------------------------------------------------ */
+
+static struct message message_from(struct lane_state *lane)
+{
+    lane->clock->refs++;
+    struct message message = {lane->clock, lane->component, lane->time, NOBODY, 0};
+    lane->time++; /* what the lane does next is not told by this message */
+    return message;
+}
+
+static peal_status hear(struct machine *m, struct lane_state *lane, const struct message *message)
+{
+    PEAL_TRY(peal_verify_clock_join(&m->clocks, &lane->clock, message->clock));
+    PEAL_TRY(peal_verify_clock_set(&m->clocks, &lane->clock, message->component, message->time));
+    if (message->event == NOBODY)
+        return PEAL_OK;
+    PEAL_TRY(peal_verify_clock_set(&m->clocks, &lane->clock, message->event, message->event_time));
+    return peal_verify_clock_set(&m->clocks, &lane->clock, message->event + 1,
+                                 message->event_time);
+}
+
+static void wake(struct machine *m, uint32_t *sleeper)
+{
+    if (*sleeper == NOBODY)
+        return;
+    if (!m->lanes[*sleeper].queued) {
+        m->lanes[*sleeper].queued = 1;
+        m->queue[m->queued++] = *sleeper;
+    }
+    *sleeper = NOBODY;
+}
+
+static peal_status do_signal(struct machine *m, struct lane_state *lane, uint32_t at,
+                             const struct plan_step *step, uint32_t sem_index)
+{
+    struct sem_state *sem = &m->sem[sem_index];
+    if (sem->head && sem->head + sem->used == sem->capacity) {
+        memmove(sem->queue, sem->queue + sem->head, sem->used * sizeof *sem->queue);
+        sem->head = 0;
+    }
+    PEAL_TRY(peal_grow(m->ctx, (void **)&sem->queue, &sem->capacity,
+                       (size_t)sem->head + sem->used + 1, sizeof *sem->queue, 1u << 28));
+    struct message message = message_from(lane);
+    if (step->after != PLAN_NO_EVENT) {
+        const struct event_state *event = &lane->event[step->after];
+        if (event->component == NOBODY || event->time == TIME_NEVER)
+            peal_verify_find(m->out, "capability", lane->rank, lane->lane, at,
+                             "signal after event e%u, which no transfer defines", step->after);
+        else if (event->engine != step->engine)
+            peal_verify_find(m->out, "capability", lane->rank, lane->lane, at,
+                             "engine %s cannot signal behind a transfer of %s",
+                             peal_engine_name((peal_engine)step->engine),
+                             peal_engine_name((peal_engine)event->engine));
+        else if (event->target != step->peer)
+            peal_verify_find(m->out, "race", lane->rank, lane->lane, at,
+                             "the transfer of e%u is not delivered to rank %u, which is told that "
+                             "it is",
+                             step->after, step->peer);
+        else {
+            message.event = event->component;
+            message.event_time = event->time;
+        }
+    }
+    sem->queue[sem->head + sem->used++] = message;
+    sem->signalled++;
+    wake(m, &sem->sleeper);
+    return PEAL_OK;
+}
+
+/* 1: passed, 0: blocked. */
+static peal_status do_wait(struct machine *m, uint32_t self, const struct plan_step *step,
+                           uint32_t sem_index, int *passed)
+{
+    struct lane_state *lane = &m->lanes[self];
+    struct sem_state *sem = &m->sem[sem_index];
+    uint32_t nth = sem->waited - sem->wait_base + 1; /* of this call */
+    *passed = 1;
+    if (nth > step->lag) {
+        uint32_t need = sem->waited + 1 - step->lag; /* the need-th signal of all */
+        if (sem->signalled < need) {
+            sem->sleeper = self;
+            *passed = 0;
+            return PEAL_OK;
+        }
+        uint32_t oldest = sem->signalled - sem->used;
+        PEAL_TRY(hear(m, lane, &sem->queue[sem->head + (need - 1 - oldest)]));
+        for (; oldest < need; oldest++) {
+            peal_verify_clock_drop(&m->clocks, sem->queue[sem->head].clock);
+            sem->head++;
+            sem->used--;
+        }
+    }
+    sem->waited++;
+    return PEAL_OK;
+}
+
+/* ---- data ---------------------------------------------------------------- */
+
+static int packets_present(struct machine *m, uint32_t self, const struct plan_step *step,
+                           const struct plan_operand *operand)
+{
+    struct lane_state *lane = &m->lanes[self];
+    for (uint32_t i = 0; i < step->nsrc; i++) {
+        if (operand[i].buffer != PLAN_BUF_PACKET)
+            continue;
+        struct cell *cell = cell_of(m, lane, &operand[i]);
+        if (cell->stamp != m->ranks[lane->rank].call + 1) {
+            cell->sleeper = self;
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void check_source(struct machine *m, const struct lane_state *lane, uint32_t at,
+                         const struct plan_step *step, const struct plan_operand *operand,
+                         uint32_t value)
+{
+    uint32_t cell = step->chunk * m->trips + lane->trip;
+    if (value == VALUE_NONE)
+        peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
+                         "r%u.%s[%u] is read before anything is there", operand->rank,
+                         buffer_name(operand->buffer), operand->index);
+    else if (peal_verify_value_cell(&m->values, value) != cell)
+        peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
+                         "moves chunk %u tile %u, but the source holds chunk %u tile %u",
+                         step->chunk, lane->trip,
+                         peal_verify_value_cell(&m->values, value) / m->trips,
+                         peal_verify_value_cell(&m->values, value) % m->trips);
+}
+
+static peal_status add_value(struct machine *m, const struct lane_state *lane, uint32_t at,
+                             uint32_t value, uint32_t *sum)
+{
+    if (*sum == VALUE_NONE || value == VALUE_NONE) {
+        *sum = value;
+        return PEAL_OK;
+    }
+    if (peal_verify_value_final(&m->values, *sum) || peal_verify_value_final(&m->values, value)) {
+        peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
+                         "reduces a value that is already final");
+        return PEAL_OK;
+    }
+    uint32_t twice, added;
+    PEAL_TRY(peal_verify_value_add(&m->values, *sum, value, &added, &twice));
+    if (twice < m->plan->nranks)
+        peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
+                         "the contribution of rank %u enters twice", twice);
+    *sum = added;
+    return PEAL_OK;
+}
+
+static peal_status finish_value(struct machine *m, const struct lane_state *lane, uint32_t at,
+                                const struct plan_step *step, uint32_t *value)
+{
+    if (!(step->flags & PLAN_FLAG_FINAL) || *value == VALUE_NONE)
+        return PEAL_OK;
+    uint32_t ranks = peal_verify_value_ranks(&m->values, *value);
+    if (peal_verify_value_final(&m->values, *value) || ranks != m->plan->nranks) {
+        peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
+                         "marked final with %u of %u contributions; rank %u is missing", ranks,
+                         m->plan->nranks, peal_verify_value_missing(&m->values, *value));
+        return PEAL_OK;
+    }
+    return peal_verify_value_finish(&m->values, *value, value);
+}
+
+/* Starts the event of an asynchronous step; the components of its reads and writes. */
+static peal_status start_event(struct machine *m, struct lane_state *lane,
+                               const struct plan_step *step, const struct plan_operand *operand,
+                               struct access *reads, struct access *writes)
+{
+    *reads = *writes = (struct access){lane->component, lane->time, 0};
+    if (step->event == PLAN_NO_EVENT)
+        return PEAL_OK;
+    struct event_state *event = &lane->event[step->event];
+    PEAL_TRY(peal_verify_clock_set(&m->clocks, &lane->clock, event->component, event->time));
+    PEAL_TRY(peal_verify_clock_set(&m->clocks, &lane->clock, event->component + 1, event->time));
+    event->time++;
+    event->engine = step->engine;
+    event->target = operand[step->nsrc].rank;
+    for (uint32_t i = 0; i < step->ndst; i++)
+        if (operand[step->nsrc + i].rank != event->target)
+            event->target = NOBODY;
+    *reads = (struct access){event->component, event->time, 0};
+    *writes = (struct access){event->component + 1, event->time, 0};
+    return PEAL_OK;
+}
+
+static peal_status store(struct machine *m, struct lane_state *lane, uint32_t at,
+                         const struct plan_operand *operand, const struct access *writes,
+                         uint32_t value)
+{
+    struct cell *cell = cell_of(m, lane, operand);
+    write_cell(m, lane, at, operand, cell, writes->component, writes->time, value);
+    if (operand->buffer != PLAN_BUF_PACKET)
+        return PEAL_OK;
+    uint32_t stamp = m->ranks[lane->rank].call + 1;
+    if (cell->stamp == stamp)
+        peal_verify_find(m->out, "race", lane->rank, lane->lane, at,
+                         "packet slot %u of region %u of rank %u is written twice in a call",
+                         operand->slot, operand->index, operand->rank);
+    peal_verify_clock_drop(&m->clocks, cell->message.clock);
+    cell->stamp = stamp;
+    cell->message = message_from(lane);
+    wake(m, &cell->sleeper);
+    return PEAL_OK;
+}
+
+static peal_status do_data(struct machine *m, uint32_t self, uint32_t at,
+                           const struct plan_step *step, int *passed)
+{
+    struct lane_state *lane = &m->lanes[self];
+    const struct plan_operand *operand =
+        &m->plan->ranks[lane->rank].operands[step->operands];
+    *passed = packets_present(m, self, step, operand);
+    if (!*passed)
+        return PEAL_OK;
+    for (uint32_t i = 0; i < step->nsrc; i++)
+        if (operand[i].buffer == PLAN_BUF_PACKET)
+            PEAL_TRY(hear(m, lane, &cell_of(m, lane, &operand[i])->message));
+    struct access reads, writes;
+    PEAL_TRY(start_event(m, lane, step, operand, &reads, &writes));
+    uint32_t value = VALUE_NONE;
+    int folds_destination = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
+    for (uint32_t i = 0; i < (uint32_t)step->nsrc + (folds_destination ? 1 : 0); i++) {
+        /* The destination of a fold is its first term. */
+        uint32_t k = folds_destination ? (i + 1) % 2 : i;
+        struct cell *cell = cell_of(m, lane, &operand[k]);
+        PEAL_TRY(read_cell(m, lane, at, &operand[k], cell, reads.component, reads.time));
+        check_source(m, lane, at, step, &operand[k], cell->value);
+        PEAL_TRY(add_value(m, lane, at, cell->value, &value));
+    }
+    PEAL_TRY(finish_value(m, lane, at, step, &value));
+    for (uint32_t i = 0; i < step->ndst; i++)
+        PEAL_TRY(store(m, lane, at, &operand[step->nsrc + i], &writes, value));
+    return PEAL_OK;
+}
+
+static peal_status do_await(struct machine *m, struct lane_state *lane, uint32_t at,
+                            const struct plan_step *step)
+{
+    const struct event_state *event = &lane->event[step->event];
+    if (event->time == TIME_NEVER) {
+        peal_verify_find(m->out, "capability", lane->rank, lane->lane, at,
+                         "awaits event e%u, which no transfer defines", step->event);
+        return PEAL_OK;
+    }
+    PEAL_TRY(peal_verify_clock_set(&m->clocks, &lane->clock, event->component, event->time));
+    if (!step->what)
+        return PEAL_OK;
+    return peal_verify_clock_set(&m->clocks, &lane->clock, event->component + 1, event->time);
+}
+
+/* ---- calls --------------------------------------------------------------- */
+
+/* The caller writes its buffers: they may hold anything, but for the input of a new call. */
+static void caller_writes(struct machine *m, uint32_t rank, int entering)
+{
+    struct lane_state *lane = &m->lanes[m->ranks[rank].first_lane];
+    for (uint32_t buffer = 0; buffer < (m->alias ? 1u : 2u); buffer++)
+        for (uint32_t t = 0; t < m->tiles; t++) {
+            struct plan_operand operand = {rank, t / m->trips, 0, 0, (uint8_t)buffer, 0};
+            uint32_t value = VALUE_NONE;
+            if (entering && buffer == PLAN_BUF_IN)
+                value = peal_verify_leaf(&m->values, m->ranks[rank].call, rank, t);
+            struct cell *cell = &m->cells[m->rank_cells * rank + buffer * m->tiles + t];
+            lane->trip = t % m->trips;
+            write_cell(m, lane, 0, &operand, cell, lane->component, lane->time, value);
+        }
+}
+
+static peal_status enter(struct machine *m, uint32_t rank)
+{
+    struct rank_state *state = &m->ranks[rank];
+    const struct plan_rank *program = &m->plan->ranks[rank];
+    struct lane_state *first = &m->lanes[state->first_lane];
+    caller_writes(m, rank, 1);
+    state->entry_time[state->call] = first->time;
+    state->running = program->nlanes;
+    struct message start = message_from(first);
+    peal_status status = PEAL_OK;
+    for (uint32_t l = 0; status == PEAL_OK && l < program->nlanes; l++) {
+        struct lane_state *lane = first + l;
+        lane->pc = 0;
+        lane->trip = 0;
+        if (l)
+            status = hear(m, lane, &start);
+        if (!lane->queued) {
+            lane->queued = 1;
+            m->queue[m->queued++] = state->first_lane + l;
+        }
+    }
+    peal_verify_clock_drop(&m->clocks, start.clock);
+    for (uint32_t i = 0; i < m->sems->count; i++)
+        if (m->sems->keys[i].consumer == rank)
+            m->sem[i].wait_base = m->sem[i].waited;
+    return status;
+}
+
+static void check_result(struct machine *m, uint32_t rank)
+{
+    uint32_t call = m->ranks[rank].call;
+    uint64_t out = m->rank_cells * rank + (m->alias ? 0 : m->tiles);
+    for (uint32_t t = 0; t < m->tiles; t++) {
+        uint32_t value = m->cells[out + t].value;
+        uint32_t *expected = &m->expected[(size_t)call * m->tiles + t];
+        uint32_t chunk = t / m->trips, tile = t % m->trips;
+        int final = value != VALUE_NONE && (m->plan->nranks == 1 ||
+                                            peal_verify_value_final(&m->values, value));
+        if (!final)
+            peal_verify_find(m->out, "result", rank, -1, -1, "out[%u] tile %u %s", chunk, tile,
+                             value == VALUE_NONE ? "is never written"
+                                                 : "holds a value that was never made final");
+        else if (peal_verify_value_cell(&m->values, value) != t ||
+                 peal_verify_value_call(&m->values, value) != call)
+            peal_verify_find(m->out, "result", rank, -1, -1,
+                             "out[%u] tile %u holds another tile, or one of an earlier call",
+                             chunk, tile);
+        else if (*expected != VALUE_NONE && *expected != value)
+            peal_verify_find(m->out, "numbers", rank, -1, -1,
+                             "out[%u] tile %u is added up in another order than on another rank",
+                             chunk, tile);
+        if (final && *expected == VALUE_NONE)
+            *expected = value;
+    }
+}
+
+/* Every rank has entered this call, as far as this rank knows. */
+static void check_entries(struct machine *m, uint32_t rank)
+{
+    const struct lane_state *lane = &m->lanes[m->ranks[rank].first_lane];
+    uint32_t call = m->ranks[rank].call;
+    for (uint32_t r = 0; r < m->plan->nranks; r++) {
+        uint32_t entry = m->ranks[r].entry_time[call];
+        uint32_t component = m->lanes[m->ranks[r].first_lane].component;
+        if (r != rank && (!entry || lane->clock->time[component] < entry))
+            peal_verify_find(m->out, "composition", rank, -1, -1,
+                             "may return before rank %u has entered the call", r);
+    }
+}
+
+static peal_status leave(struct machine *m, uint32_t rank)
+{
+    struct rank_state *state = &m->ranks[rank];
+    struct lane_state *first = &m->lanes[state->first_lane];
+    for (uint32_t l = 1; l < m->plan->ranks[rank].nlanes; l++) {
+        struct message end = message_from(first + l);
+        peal_status status = hear(m, first, &end);
+        peal_verify_clock_drop(&m->clocks, end.clock);
+        PEAL_TRY(status);
+    }
+    check_result(m, rank);
+    check_entries(m, rank);
+    if (state->call + 1 == m->calls) {
+        caller_writes(m, rank, 0);
+        return PEAL_OK;
+    }
+    state->call++;
+    return enter(m, rank);
+}
+
+/* ---- the loop ------------------------------------------------------------ */
+
+/* Moves the lane to its next step; 1 when it has ended the call. */
+static int advance(const struct machine *m, struct lane_state *lane, const struct plan_lane *code)
+{
+    lane->pc++;
+    if (lane->pc == code->pre + code->body && code->body && lane->trip + 1 < m->trips) {
+        lane->trip++;
+        lane->pc = code->pre;
+    }
+    return lane->pc == code->pre + code->body + code->post;
+}
+
+static peal_status run_lane(struct machine *m, uint32_t self)
+{
+    struct lane_state *lane = &m->lanes[self];
+    const struct plan_rank *program = &m->plan->ranks[lane->rank];
+    const struct plan_lane *code = &program->lanes[lane->lane];
+    uint32_t length = code->pre + code->body + code->post;
+    int ended = lane->pc == length;
+    while (!ended && m->out->findings < VERIFY_FINDINGS_MAX) {
+        const struct plan_step *step = &program->steps[code->first + lane->pc];
+        uint32_t sem = m->sems->of_step[lane->rank][code->first + lane->pc];
+        int passed = 1;
+        if (step->op == PLAN_SIGNAL)
+            PEAL_TRY(do_signal(m, lane, lane->pc, step, sem));
+        else if (step->op == PLAN_WAIT)
+            PEAL_TRY(do_wait(m, self, step, sem, &passed));
+        else if (step->op == PLAN_AWAIT)
+            PEAL_TRY(do_await(m, lane, lane->pc, step));
+        else
+            PEAL_TRY(do_data(m, self, lane->pc, step, &passed));
+        if (!passed)
+            return PEAL_OK;
+        m->steps++;
+        ended = advance(m, lane, code);
+    }
+    if (ended && --m->ranks[lane->rank].running == 0)
+        return leave(m, lane->rank);
+    return PEAL_OK;
+}
+
+static void report_stuck(struct machine *m)
+{
+    for (uint32_t i = 0; i < m->nlanes; i++) {
+        const struct lane_state *lane = &m->lanes[i];
+        const struct plan_rank *program = &m->plan->ranks[lane->rank];
+        const struct plan_lane *code = &program->lanes[lane->lane];
+        if (lane->pc == code->pre + code->body + code->post)
+            continue;
+        const struct plan_step *step = &program->steps[code->first + lane->pc];
+        if (step->op == PLAN_WAIT)
+            peal_verify_find(m->out, "deadlock", lane->rank, lane->lane, lane->pc,
+                             "call %u trip %u: waits for ever for rank %u, semaphore %u",
+                             m->ranks[lane->rank].call, lane->trip, step->peer, step->sem);
+        else
+            peal_verify_find(m->out, "deadlock", lane->rank, lane->lane, lane->pc,
+                             "call %u trip %u: waits for ever for a packet",
+                             m->ranks[lane->rank].call, lane->trip);
+    }
+}
+
+static peal_status run(struct machine *m)
+{
+    for (uint32_t r = 0; r < m->plan->nranks; r++) {
+        if (!m->plan->ranks[r].nlanes) {
+            peal_verify_find(m->out, "form", r, -1, -1, "has no lane");
+            return PEAL_OK;
+        }
+        for (uint32_t l = 0; l < m->plan->ranks[r].nlanes; l++)
+            m->lanes[m->ranks[r].first_lane + l].time = 1;
+    }
+    for (uint32_t r = 0; r < m->plan->nranks; r++)
+        PEAL_TRY(enter(m, r));
+    while (m->queued && m->out->findings < VERIFY_FINDINGS_MAX) {
+        uint32_t self = m->queue[--m->queued];
+        m->lanes[self].queued = 0;
+        PEAL_TRY(run_lane(m, self));
+    }
+    if (m->out->findings < VERIFY_FINDINGS_MAX)
+        report_stuck(m);
+    return PEAL_OK;
+}
+
+peal_status peal_verify_execute(const struct peal_plan *plan, const struct verify_sems *sems,
+                                int alias, uint32_t trips, uint32_t calls, struct verify_out *out,
+                                uint64_t *steps)
+{
+    struct machine m = {0};
+    m.plan = plan;
+    m.sems = sems;
+    m.out = out;
+    m.ctx = plan->ctx;
+    m.alias = alias;
+    m.trips = trips;
+    m.calls = calls;
+    m.clocks.ctx = plan->ctx;
+    peal_status status = make(&m);
+    if (status == PEAL_OK)
+        status = run(&m);
+    *steps += m.steps;
+    unmake(&m);
+    return status;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Expressions over contributions. Equal expressions, up to commutativity of each addition, have
+ * equal numbers (hash consing), so that ranks can be compared bit for bit. */
+#include "verify.h"
+
+#include <string.h>
+
+#define NODES_MAX 0x40000000u
+
+peal_status peal_verify_values_init(struct verify_values *values, peal_ctx *ctx, uint32_t nranks,
+                                    uint32_t cells)
+{
+    memset(values, 0, sizeof *values);
+    values->ctx = ctx;
+    values->nranks = nranks;
+    values->cells = cells;
+    values->words = (nranks + 63) / 64;
+    values->bucket_count = 1024;
+    values->buckets = peal_calloc(ctx, values->bucket_count, sizeof(uint32_t));
+    values->count = 1; /* number 0 is VALUE_NONE */
+    peal_status status = values->buckets ? PEAL_OK : PEAL_ERR_MEMORY;
+    if (status == PEAL_OK)
+        status = peal_grow(ctx, (void **)&values->nodes, &values->capacity, 1,
+                           sizeof *values->nodes, NODES_MAX);
+    if (status == PEAL_OK)
+        memset(&values->nodes[0], 0, sizeof values->nodes[0]);
+    return status;
+}
+
+void peal_verify_values_free(struct verify_values *values)
+{
+    peal_free(values->ctx, values->nodes, values->capacity * sizeof *values->nodes);
+    peal_free(values->ctx, values->sets,
+              (size_t)values->sets_capacity * values->words * sizeof(uint64_t));
+    peal_free(values->ctx, values->buckets, values->bucket_count * sizeof(uint32_t));
+}
+
+uint32_t peal_verify_leaf(const struct verify_values *values, uint32_t call, uint32_t rank,
+                          uint32_t cell)
+{
+    return VALUE_LEAF | ((call * values->nranks + rank) * values->cells + cell);
+}
+
+uint32_t peal_verify_value_cell(const struct verify_values *values, uint32_t value)
+{
+    return value & VALUE_LEAF ? (value & ~VALUE_LEAF) % values->cells : values->nodes[value].cell;
+}
+
+static uint32_t leaf_rank(const struct verify_values *values, uint32_t leaf)
+{
+    return (leaf & ~VALUE_LEAF) / values->cells % values->nranks;
+}
+
+uint32_t peal_verify_value_call(const struct verify_values *values, uint32_t value)
+{
+    while (!(value & VALUE_LEAF))
+        value = values->nodes[value].a;
+    return (value & ~VALUE_LEAF) / values->cells / values->nranks;
+}
+
+uint32_t peal_verify_value_ranks(const struct verify_values *values, uint32_t value)
+{
+    return value & VALUE_LEAF ? 1 : values->nodes[value].ranks;
+}
+
+int peal_verify_value_final(const struct verify_values *values, uint32_t value)
+{
+    return !(value & VALUE_LEAF) && value != VALUE_NONE && values->nodes[value].b == VALUE_NONE;
+}
+
+static const uint64_t *set_of(const struct verify_values *values, uint32_t node)
+{
+    return values->sets + (size_t)node * values->words;
+}
+
+static int set_has(const struct verify_values *values, uint32_t value, uint32_t rank)
+{
+    if (value & VALUE_LEAF)
+        return leaf_rank(values, value) == rank;
+    return (int)(set_of(values, value)[rank / 64] >> (rank % 64) & 1);
+}
+
+uint32_t peal_verify_value_missing(const struct verify_values *values, uint32_t value)
+{
+    for (uint32_t rank = 0; rank < values->nranks; rank++)
+        if (!set_has(values, value, rank))
+            return rank;
+    return values->nranks;
+}
+
+static uint32_t common_rank(const struct verify_values *values, uint32_t a, uint32_t b)
+{
+    if (a & VALUE_LEAF) {
+        uint32_t rank = leaf_rank(values, a);
+        return set_has(values, b, rank) ? rank : values->nranks;
+    }
+    if (b & VALUE_LEAF)
+        return common_rank(values, b, a);
+    const uint64_t *x = set_of(values, a), *y = set_of(values, b);
+    for (uint32_t i = 0; i < values->words; i++)
+        for (uint32_t bit = 0; (x[i] & y[i]) && bit < 64; bit++)
+            if (x[i] & y[i] & (1ull << bit))
+                return i * 64 + bit;
+    return values->nranks;
+}
+
+static uint32_t bucket_of(const struct verify_values *values, uint32_t a, uint32_t b)
+{
+    uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15ull;
+    return (uint32_t)(h >> 33) & (values->bucket_count - 1);
+}
+
+static peal_status rehash(struct verify_values *values)
+{
+    uint32_t count = values->bucket_count * 2;
+    uint32_t *buckets = peal_calloc(values->ctx, count, sizeof(uint32_t));
+    if (!buckets)
+        return PEAL_ERR_MEMORY;
+    peal_free(values->ctx, values->buckets, values->bucket_count * sizeof(uint32_t));
+    values->buckets = buckets;
+    values->bucket_count = count;
+    for (uint32_t i = 1; i < values->count; i++) {
+        uint32_t slot = bucket_of(values, values->nodes[i].a, values->nodes[i].b);
+        while (buckets[slot])
+            slot = (slot + 1) & (count - 1);
+        buckets[slot] = i;
+    }
+    return PEAL_OK;
+}
+
+static void set_add(const struct verify_values *values, uint64_t *set, uint32_t value)
+{
+    if (value & VALUE_LEAF) {
+        uint32_t rank = leaf_rank(values, value);
+        set[rank / 64] |= 1ull << (rank % 64);
+        return;
+    }
+    for (uint32_t i = 0; i < values->words; i++)
+        set[i] |= set_of(values, value)[i];
+}
+
+static peal_status grow_node(struct verify_values *values)
+{
+    PEAL_TRY(peal_grow(values->ctx, (void **)&values->nodes, &values->capacity,
+                       (size_t)values->count + 1, sizeof *values->nodes, NODES_MAX));
+    return peal_grow(values->ctx, (void **)&values->sets, &values->sets_capacity,
+                     (size_t)values->count + 1, values->words * sizeof(uint64_t), NODES_MAX);
+}
+
+/* The number of expression (a, b), made when it is new. */
+static peal_status intern(struct verify_values *values, uint32_t a, uint32_t b, uint32_t *number)
+{
+    uint32_t slot = bucket_of(values, a, b);
+    for (; values->buckets[slot]; slot = (slot + 1) & (values->bucket_count - 1)) {
+        const struct verify_node *node = &values->nodes[values->buckets[slot]];
+        if (node->a == a && node->b == b) {
+            *number = values->buckets[slot];
+            return PEAL_OK;
+        }
+    }
+    PEAL_TRY(grow_node(values));
+    uint32_t at = values->count++;
+    uint64_t *set = values->sets + (size_t)at * values->words;
+    memset(set, 0, values->words * sizeof(uint64_t));
+    set_add(values, set, a);
+    if (b != VALUE_NONE)
+        set_add(values, set, b);
+    uint32_t ranks = peal_verify_value_ranks(values, a) +
+                     (b == VALUE_NONE ? 0 : peal_verify_value_ranks(values, b));
+    values->nodes[at] =
+        (struct verify_node){a, b, peal_verify_value_cell(values, a), ranks};
+    values->buckets[slot] = at;
+    *number = at;
+    return values->count * 2 > values->bucket_count ? rehash(values) : PEAL_OK;
+}
+
+peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint32_t b,
+                                  uint32_t *sum, uint32_t *twice)
+{
+    *twice = common_rank(values, a, b);
+    return a < b ? intern(values, a, b, sum) : intern(values, b, a, sum);
+}
+
+peal_status peal_verify_value_finish(struct verify_values *values, uint32_t a, uint32_t *final)
+{
+    return intern(values, a, VALUE_NONE, final);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this room share about the form of a plan and its file. */
+#ifndef PEAL_PLAN_WIRE_H
+#define PEAL_PLAN_WIRE_H
+
+#include "plan.h"
+
+#define WIRE_MAGIC "PEALPLAN"
+#define WIRE_MAGIC_BYTES 8u
+#define WIRE_VERSION 1u
+#define WIRE_HEADER_BYTES 24u /* magic, version, collective, ranks, rows */
+#define WIRE_ROW_BYTES 16u    /* offset, length */
+#define WIRE_COST_BYTES 16u   /* time_ps, bound_ps: before what the id covers */
+#define WIRE_RANK_BYTES 24u   /* offset, length, hash */
+#define WIRE_CHECKSUM_BYTES 8u
+#define WIRE_ROWS_MAX 4096u
+#define WIRE_FILE_BYTES_MAX (1ull << 32)
+#define TEXT_BYTES_MAX (1ull << 30)
+#define TEXT_LINE_MAX 65536u
+
+#define PLAN_TRIPS_MAX (1ull << 31)
+#define PLAN_MEMORY_MAX (1ull << 48) /* bytes of scratch or packets of one parity */
+
+/* The first byte of a step: opcode, engine, and a mark. */
+#define WIRE_OP_MASK 0x0fu
+#define WIRE_ENGINE_SHIFT 4
+#define WIRE_ENGINE_MASK 0x07u
+#define WIRE_MARK 0x80u /* final; signal: after an event; await: delivered */
+
+/* The first byte of an operand. */
+#define WIRE_BUFFER_MASK 0x03u
+#define WIRE_REMOTE 0x04u /* a link follows, which tells the rank */
+#define WIRE_OWN 0x08u    /* in, out: index is the step's chunk and not written */
+
+/* Where in a plan something is; -1: none is meant. step counts from the start of the
+ * rank's steps. */
+struct plan_place {
+    int64_t rank;
+    int64_t lane;
+    int64_t step;
+};
+
+/* Checks the form and makes plan->prefix; *place (may be NULL) says where it is wrong, path what
+ * the diag calls the text. */
+peal_status peal_plan_check_form(struct peal_plan *plan, const char *path, struct plan_place *place,
+                                 peal_diag *diag);
+/* Sets the id of a plan whose form is right. */
+peal_status peal_plan_identify(struct peal_plan *plan, peal_diag *diag);
+/* Encodes; *head is set to the length of what the id covers, which follows the costs. */
+peal_status peal_plan_encode_head(const struct peal_plan *plan, struct peal_buf *out, size_t *head);
+/* Eight bytes, little-endian. */
+void peal_plan_store64(void *at, uint64_t value);
+uint64_t peal_plan_load64(const void *at);
+/* Every row holds a program of the table's collective and ranks, and ranges rise without gaps. */
+peal_status peal_table_check_rows(const peal_table *table, const char *path, peal_diag *diag);
+/* Writes value in decimal; returns the end. At most 20 characters, no zero behind. */
+char *peal_plan_decimal(char *at, uint64_t value);
+void peal_plan_print_head(const struct peal_plan *plan, struct peal_buf *out);
+void peal_plan_print_rank(const struct peal_plan *plan, uint32_t rank, struct peal_buf *out);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joining and leaving a world. */
+#include "clock.h"
+#include "comm.h"
+
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SPIN_POLLS 4096u
+#define DEFAULT_CACHE (16ull << 20)
+
+/* ---- the table */
+
+/* Threads may share a table; only one of them proves it. */
+static peal_status prove(struct peal_world *world, peal_table *table, peal_diag *diag)
+{
+    peal_status status = PEAL_OK;
+    (void)pthread_mutex_lock(&world->lock);
+    if (!table->verified)
+        status = peal_table_verify(table, NULL, NULL, NULL, diag);
+    (void)pthread_mutex_unlock(&world->lock);
+    return status;
+}
+
+static struct peal_hash128 digest_of(peal_ctx *ctx, const peal_table *table, peal_status *status)
+{
+    struct peal_buf buf;
+    peal_buf_init(&buf, ctx, SIZE_MAX);
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        const struct peal_plan *plan = table->rows[i].plan;
+        peal_buf_put(&buf, &plan->id, sizeof plan->id);
+        peal_buf_put(&buf, &plan->max_bytes, sizeof plan->max_bytes);
+    }
+    struct peal_hash128 digest = peal_hash128(buf.data, buf.used);
+    *status = buf.status;
+    peal_buf_free(&buf);
+    return digest;
+}
+
+static int fits(const struct rt_layout *layout, const peal_table *table)
+{
+    struct rt_layout need;
+    return rt_layout_make(table, layout->nranks, layout->heap_bytes, &need, NULL) == PEAL_OK &&
+           need.nsems <= layout->nsems && need.packet_bytes <= layout->packet_bytes &&
+           need.scratch_bytes <= layout->scratch_bytes;
+}
+
+/* ---- meeting */
+
+static peal_status announce(struct peal_comm *comm, struct peal_hash128 digest, peal_diag *diag)
+{
+    struct rt_board *board = comm->board;
+    uint32_t nobody = 0;
+    if (!atomic_compare_exchange_strong_explicit(&board->joined, &nobody, 1, memory_order_acq_rel,
+                                                 memory_order_acquire))
+        return peal_fail(diag, PEAL_ERR_ARG, "rank %u has joined this world before", comm->rank);
+    atomic_store_explicit(&board->pid, (uint32_t)getpid(), memory_order_relaxed);
+    atomic_store_explicit(&board->pid_space, comm->pid_space, memory_order_relaxed);
+    atomic_store_explicit(&board->table[0], digest.low, memory_order_relaxed);
+    atomic_store_explicit(&board->table[1], digest.high, memory_order_relaxed);
+    atomic_store_explicit(&board->joined, 2, memory_order_release);
+    return PEAL_OK;
+}
+
+static peal_status meet_one(struct peal_comm *comm, uint32_t rank, struct peal_hash128 digest,
+                            uint64_t deadline, peal_diag *diag)
+{
+    struct rt_board *board = rt_board(comm->base, &comm->layout, rank);
+    while (atomic_load_explicit(&board->joined, memory_order_acquire) != 2) {
+        if (rt_world_failed(comm))
+            return rt_failure(comm, diag);
+        if (rt_now_ns() > deadline)
+            return peal_fail(diag, PEAL_ERR_TIMEOUT, "rank %u did not join within %u ms", rank,
+                             comm->timeout_ms);
+        rt_sleep_us(100);
+    }
+    uint64_t low = atomic_load_explicit(&board->table[0], memory_order_relaxed);
+    uint64_t high = atomic_load_explicit(&board->table[1], memory_order_relaxed);
+    if (low == digest.low && high == digest.high)
+        return PEAL_OK;
+    return peal_fail(diag, PEAL_ERR_MISMATCH, "rank %u has another table than rank %u", rank,
+                     comm->rank);
+}
+
+static peal_status meet(struct peal_comm *comm, struct peal_hash128 digest, peal_diag *diag)
+{
+    uint64_t deadline = rt_now_ns() + (uint64_t)comm->timeout_ms * 1000000u;
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        if (r != comm->rank)
+            PEAL_TRY(meet_one(comm, r, digest, deadline, diag));
+    return PEAL_OK;
+}
+
+/* ---- creation */
+
+static uint64_t cache_bytes(void)
+{
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (bytes > 0)
+        return (uint64_t)bytes;
+#endif
+    return DEFAULT_CACHE;
+}
+
+static void set_patience(struct peal_comm *comm)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t threads = comm->nranks * (comm->worker ? 2u : 1u);
+    comm->crowded = processors > 0 && threads > (unsigned long)processors;
+    comm->spin = comm->crowded ? 1 : SPIN_POLLS;
+}
+
+static void fill(struct peal_comm *comm, struct peal_world *world, const peal_table *table,
+                 uint32_t rank)
+{
+    comm->world = world;
+    comm->ctx = world->ctx;
+    comm->base = world->segment.base;
+    comm->layout = world->segment.layout;
+    comm->rank = rank;
+    comm->nranks = table->nranks;
+    comm->call = 1;
+    comm->timeout_ms = world->timeout_ms;
+    comm->private_buffers = world->private_buffers;
+    /* Every rank draws its own sequence. */
+    comm->chaos = world->chaos ? world->chaos * 0x9e3779b97f4a7c15u + rank + 1 : 0;
+    if (world->chaos && !comm->chaos)
+        comm->chaos = 1;
+    comm->board = rt_board(comm->base, &comm->layout, rank);
+    comm->kern = kern_select();
+    comm->cache_bytes = cache_bytes();
+    comm->pid_space = rt_pid_space();
+}
+
+static peal_status build(struct peal_comm *comm, const peal_table *table, peal_diag *diag)
+{
+    peal_status status;
+    struct peal_hash128 digest = digest_of(comm->ctx, table, &status);
+    if (status != PEAL_OK)
+        return peal_fail(diag, status, "out of memory");
+    PEAL_TRY(announce(comm, digest, diag));
+    PEAL_TRY(meet(comm, digest, diag));
+    PEAL_TRY(rt_image_make(comm, table, diag));
+    PEAL_TRY(rt_worker_start(comm, diag));
+    set_patience(comm);
+    return PEAL_OK;
+}
+
+peal_status peal_comm_create(peal_world *world, peal_table *table, uint32_t rank, peal_diag *diag,
+                             peal_comm **comm_out)
+{
+    if (!world || !table || !comm_out)
+        return peal_fail(diag, PEAL_ERR_ARG, "a comm needs a world and a table");
+    if (table->nranks != world->segment.layout.nranks || rank >= table->nranks)
+        return peal_fail(diag, PEAL_ERR_ARG, "rank %u of a world of %u with a table of %u", rank,
+                         world->segment.layout.nranks, table->nranks);
+    PEAL_TRY(prove(world, table, diag));
+    if (!fits(&world->segment.layout, table))
+        return peal_fail(diag, PEAL_ERR_ARG, "the world was made for a smaller table");
+    struct peal_comm *comm = peal_calloc(world->ctx, 1, sizeof *comm);
+    if (!comm)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    rt_world_retain(world);
+    fill(comm, world, table, rank);
+    peal_status status = build(comm, table, diag);
+    if (status != PEAL_OK) {
+        peal_comm_destroy(comm);
+        return status;
+    }
+    /* All have joined: the name has served. */
+    (void)pthread_mutex_lock(&world->lock);
+    rt_segment_unlink(&world->segment);
+    (void)pthread_mutex_unlock(&world->lock);
+    *comm_out = comm;
+    return PEAL_OK;
+}
+
+void peal_comm_destroy(peal_comm *comm)
+{
+    if (!comm)
+        return;
+    struct peal_world *world = comm->world;
+    rt_worker_stop(comm);
+    rt_image_free(comm);
+    peal_free(comm->ctx, comm, sizeof *comm);
+    rt_world_release(world);
+}
+
+/* ---- the rest */
+
+void *peal_mem_alloc(peal_comm *comm, size_t bytes)
+{
+    if (!comm || bytes == 0)
+        return NULL;
+    uint64_t room = comm->layout.heap_bytes - comm->heap_used - 2 * comm->staged_bytes;
+    if (bytes > room)
+        return NULL;
+    uint64_t taken = ((uint64_t)bytes + RT_PAGE - 1) & ~(uint64_t)(RT_PAGE - 1);
+    if (taken > room)
+        return NULL;
+    char *memory = comm->base + comm->layout.heap + comm->layout.heap_bytes * comm->rank;
+    memory += comm->heap_used;
+    comm->heap_used += taken;
+    return memory;
+}
+
+void peal_comm_abort(peal_comm *comm)
+{
+    if (!comm)
+        return;
+    struct rt_error error = {.status = PEAL_ERR_ABORTED, .rank = comm->rank, .culprit = RT_NOBODY};
+    rt_fail(comm->base, &error);
+}
+
+peal_status peal_comm_get(const peal_comm *comm, peal_comm_info *info)
+{
+    if (!comm || !info)
+        return PEAL_ERR_ARG;
+    peal_comm_info full = {.size = sizeof full,
+                           .rank = comm->rank,
+                           .ranks = comm->nranks,
+                           .calls = comm->calls,
+                           .engines = comm->engines,
+                           .stand_ins = comm->stand_ins};
+    return peal_export(info, &full, sizeof full);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank's view of a world: the programs of its table, decoded once so that running them takes
+ * no division, lookup or allocation, and the counters that outlive a call.
+ */
+#ifndef PEAL_RUNTIME_COMM_H
+#define PEAL_RUNTIME_COMM_H
+
+#include "kern.h"
+#include "shm.h"
+
+#include <pthread.h>
+
+/* ---- semaphores, both ends. Cells hold a count and above it a call's digest. */
+
+struct rt_sem_out {
+    rt_word *cell;
+    uint32_t sent;  /* issued; counts for ever, modulo 2^32 */
+    rt_half raised; /* stored in the cell; behind `sent` while an engine has signals queued */
+};
+
+struct rt_sem_in {
+    const rt_word *cell;
+    uint32_t count; /* waits so far, over all calls */
+    uint32_t call;  /* the call for which the next two hold */
+    uint32_t base;  /* count at its start */
+    uint32_t end;   /* and at its end: counts in (base, end] were raised by this call */
+};
+
+/* ---- programs */
+
+enum rt_kind {
+    RT_MOVE,   /* sm: one source, nothing folded */
+    RT_FOLD,   /* sm */
+    RT_PACKET, /* sm, with a packet among its operands */
+    RT_ASYNC,  /* a transfer of another engine */
+    RT_SIGNAL,
+    RT_WAIT,
+    RT_AWAIT
+};
+
+enum rt_place { RT_OWN_IN, RT_OWN_OUT, RT_PEER_IN, RT_PEER_OUT, RT_SLOT };
+
+struct rt_operand {
+    uint8_t place; /* enum rt_place */
+    uint8_t packet;
+    uint32_t depth;       /* RT_SLOT: trip t is at (t mod depth) x trip_bytes */
+    uint32_t writer;      /* packet source: the rank that fills it */
+    uint64_t trip_bytes;
+    uint64_t parity_bytes; /* RT_SLOT: from the even calls' copy to the odd ones' */
+    char *at;              /* RT_SLOT: the first slot of the even copy */
+    const rt_word *board;  /* RT_PEER_*: where the rank says where its buffer is */
+};
+
+struct rt_step {
+    uint8_t kind; /* enum rt_kind */
+    uint8_t engine;
+    uint8_t event;
+    uint8_t what; /* await: 0 source free, 1 delivered */
+    uint8_t after;
+    uint8_t folds;
+    uint8_t final;
+    uint8_t to_out; /* every destination is somebody's output */
+    uint8_t shape;
+    uint8_t shape_one; /* the same sources into one destination */
+    uint16_t nsrc;     /* put_reduce and get_reduce have two here */
+    uint16_t ndst;
+    uint16_t lag;
+    uint32_t chunk;
+    uint32_t operands;
+    uint32_t peer;
+    uint32_t fixed;    /* wait: how many waits a call has on this semaphore, */
+    uint32_t per_trip; /* and for each trip */
+    struct rt_sem_out *out;
+    struct rt_sem_in *in;
+};
+
+/* The transfers of one event: at most one is under way. */
+struct rt_event {
+    uint32_t issued; /* the lane's own count; the others follow it */
+    uint32_t unread; /* the worker's: parts not yet read and written; set by the lane before it */
+    uint32_t unwritten; /* hands the transfer over */
+    rt_half freed;
+    rt_half delivered;
+};
+
+struct rt_lane {
+    uint32_t first; /* steps of the row: pre, body, post */
+    uint32_t body;
+    uint32_t post;
+    uint32_t last;
+    uint32_t number; /* of the lane, for people */
+    /* of the call under way */
+    uint32_t pc;
+    uint32_t trip;
+    uint64_t moved; /* bytes that a packet step has behind it */
+    struct rt_event *events;
+};
+
+struct rt_row {
+    uint64_t max_bytes;
+    struct peal_hash128 id;
+    uint32_t nchunks;
+    uint32_t *prefix; /* running sums of the chunks' weights; NULL: equal */
+    uint64_t tile_bytes;
+    uint32_t nlanes;
+    uint32_t nsteps;
+    uint32_t noperands;
+    uint8_t in_shared;  /* peers reach this rank's input */
+    uint8_t out_shared; /* or its output */
+    uint8_t out_reread; /* some output is read again within the call */
+    struct rt_lane *lanes;
+    struct rt_step *steps;
+    struct rt_operand *operands;
+    struct rt_event *events; /* PLAN_EVENTS_MAX a lane; NULL: no asynchronous step */
+
+    /* What depends on the arguments, kept from the last call of this row. */
+    int known;
+    size_t count;
+    peal_dtype dtype;
+    peal_op op;
+    uint64_t bytes;
+    uint32_t elem_bytes;
+    uint32_t trips;
+    uint64_t tile;     /* elements */
+    uint64_t *bounds;  /* nchunks + 1 element indices */
+    const kern_fold_fn *fold; /* by shape */
+    uint32_t divisor;
+    int stream;       /* the message is larger than the caches */
+    uint64_t key[2];  /* digest of the call but for its number; [1]: in place */
+};
+
+struct rt_worker;
+
+struct peal_comm {
+    /* what a call touches first */
+    char *base;
+    struct rt_row *last;
+    char *in; /* as the steps see them: the caller's, or staged */
+    char *out;
+    uint64_t call; /* number of the call under way or, between calls, of the next */
+    uint64_t header; /* of packets: stamp above, digest below */
+    uint32_t stamp;
+    uint32_t digest;
+    uint32_t parity;
+    uint32_t rank;
+    uint32_t nranks;
+    uint32_t polls;
+    uint32_t spin; /* failed polls before the thread yields */
+    struct rt_board *board; /* its own */
+    uint64_t posted_in;
+    uint64_t posted_out;
+    const struct kern_set *kern;
+    const char **src; /* operands of the step under way: 256 */
+    char **dst;
+    char *blocks; /* packets unpacked, RT_BLOCK for each source and one for the result */
+
+    struct rt_row *rows;
+    uint32_t nrows;
+    struct rt_sem_out *sem_out; /* [consumer][index] */
+    struct rt_sem_in *sem_in;   /* [producer][index] */
+    struct rt_worker *worker;   /* NULL: everything is done in line */
+    int crowded;                /* more threads than processors */
+
+    struct peal_world *world;
+    peal_ctx *ctx;
+    struct rt_layout layout;
+    uint32_t timeout_ms;
+    int private_buffers;
+    uint64_t chaos;
+    uint64_t cache_bytes;
+    uint64_t heap_used;   /* from the bottom by peal_mem_alloc, from the top by staging */
+    uint64_t staged_bytes; /* of one of the two staged buffers */
+    uint32_t engines;
+    uint32_t stand_ins;
+    uint32_t packet_sources; /* most packets one step reads */
+    int failed;
+    uint64_t calls;
+
+    /* waiting long */
+    uint64_t wait_start;
+    uint64_t next_look;
+    uint64_t pid_space;
+};
+
+#define RT_BLOCK 1024u /* payload bytes of a packet step handled at once */
+
+struct peal_world {
+    peal_ctx *ctx;
+    struct rt_segment segment;
+    uint32_t timeout_ms;
+    int private_buffers;
+    uint64_t chaos;
+    pthread_mutex_t lock; /* over the verification of a table that threads share, and users */
+    uint32_t users;
+};
+void rt_world_retain(struct peal_world *world);
+void rt_world_release(struct peal_world *world);
+
+/* ---- image.c: a table's programs for one rank */
+peal_status rt_image_make(struct peal_comm *comm, const peal_table *table, peal_diag *diag);
+void rt_image_free(struct peal_comm *comm);
+
+/* ---- geometry.c: what follows from a call's arguments */
+peal_status rt_select(struct peal_comm *comm, size_t count, peal_dtype dtype, peal_op op,
+                      struct rt_row **row, peal_diag *diag);
+
+/* ---- exec.c: one call of a row; comm->in, out, call and digest are set */
+peal_status rt_run(struct peal_comm *comm, struct rt_row *row, peal_diag *diag);
+
+/* ---- engine_sm.c. 0: a packet has not arrived. -1: it carries another call's digest. */
+void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                const struct rt_step *step);
+int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
+                 const struct rt_step *step);
+/* Addresses of a step's operands into comm->src and dst; gives the elements of its tile. */
+size_t rt_operands(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                   const struct rt_step *step);
+
+/* ---- engine_copy.c: the engines that move while the lane goes on */
+peal_status rt_worker_start(struct peal_comm *comm, peal_diag *diag);
+/* Finishes what is queued, then ends the thread. */
+void rt_worker_stop(struct peal_comm *comm);
+/* 0: no room, or the event's last transfer is under way: ask again. */
+int rt_async_move(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
+                  const struct rt_step *step);
+int rt_async_signal(struct peal_comm *comm, struct rt_lane *lane, const struct rt_step *step);
+
+/* ---- wait.c: what happens when nothing happens */
+struct rt_blocked {
+    uint32_t lane;
+    uint32_t step;
+    uint32_t culprit; /* the rank waited for, RT_NOBODY */
+};
+/* Records the world's first error; a later one is dropped. */
+void rt_fail(char *base, const struct rt_error *error);
+/* Has the world failed? Then the status of the first error, and its text in *diag. */
+peal_status rt_failure(struct peal_comm *comm, peal_diag *diag);
+/* After a poll in vain. An error when the wait is over in vain, too. */
+peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocked,
+                         peal_diag *diag);
+uint64_t rt_pid_space(void);
+
+/* ---- */
+static inline int rt_world_failed(const struct peal_comm *comm)
+{
+    return atomic_load_explicit(&rt_head(comm->base)->state, memory_order_relaxed) != RT_ALIVE;
+}
+
+static inline void rt_raise(rt_word *cell, uint32_t count, uint32_t digest)
+{
+    atomic_store_explicit(cell, (uint64_t)digest << 32 | count, memory_order_release);
+}
+
+#endif

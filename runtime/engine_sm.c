@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine sm: the lane's own loads and stores. */
+#include "comm.h"
+
+#include <string.h>
+
+static inline char *operand_at(const struct peal_comm *comm, const struct rt_operand *operand,
+                               uint32_t trip, uint64_t offset)
+{
+    switch (operand->place) {
+    case RT_OWN_IN:
+        return comm->in + offset;
+    case RT_OWN_OUT:
+        return comm->out + offset;
+    case RT_SLOT:
+        return operand->at + (comm->parity ? operand->parity_bytes : 0) +
+               (trip ? trip % operand->depth * operand->trip_bytes : 0);
+    default:
+        /* In the peer's process or ours: unsigned arithmetic comes back to where it is. */
+        return (char *)((uintptr_t)comm->base +
+                        (uintptr_t)atomic_load_explicit(operand->board, memory_order_relaxed) +
+                        (uintptr_t)offset);
+    }
+}
+
+size_t rt_operands(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                   const struct rt_step *step)
+{
+    uint64_t first = row->bounds[step->chunk];
+    uint64_t count = row->bounds[step->chunk + 1] - first;
+    if (row->tile) {
+        uint64_t skip = lane->trip * row->tile;
+        first += skip;
+        count = count > skip ? count - skip : 0;
+        if (count > row->tile)
+            count = row->tile;
+    }
+    uint64_t offset = first * row->elem_bytes;
+    const struct rt_operand *operand = row->operands + step->operands;
+    for (unsigned i = 0; i < step->nsrc; i++)
+        comm->src[i] = operand_at(comm, operand++, lane->trip, offset);
+    for (unsigned i = 0; i < step->ndst; i++)
+        comm->dst[i] = operand_at(comm, operand++, lane->trip, offset);
+    return (size_t)count;
+}
+
+/* ---- moves and folds of plain memory */
+
+/* Through a block in the first cache, so that a message which leaves the caches anyway does
+ * not first read the lines that it overwrites. */
+static void fold_streaming(struct peal_comm *comm, const struct rt_row *row,
+                           const struct rt_step *step, size_t count, uint32_t divisor)
+{
+    alignas(64) char block[4 * RT_BLOCK];
+    char *to = block;
+    size_t elem = row->elem_bytes;
+    size_t step_count = sizeof block / elem;
+    const char **src = comm->src;
+    for (size_t at = 0; at < count; at += step_count) {
+        size_t n = count - at < step_count ? count - at : step_count;
+        row->fold[divisor ? 0 : step->shape_one](&to, 1, src, step->nsrc, n, divisor);
+        for (unsigned i = 0; i < step->ndst; i++)
+            comm->kern->stream(comm->dst[i] + at * elem, block, n * elem);
+        for (unsigned i = 0; i < step->nsrc; i++)
+            src[i] += n * elem;
+    }
+}
+
+static void move_plain(struct peal_comm *comm, const struct rt_step *step, size_t bytes, int stream)
+{
+    for (unsigned i = 0; i < step->ndst; i++) {
+        if (comm->dst[i] == comm->src[0])
+            continue;
+        if (stream)
+            comm->kern->stream(comm->dst[i], comm->src[0], bytes);
+        else
+            memcpy(comm->dst[i], comm->src[0], bytes);
+    }
+}
+
+void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                const struct rt_step *step)
+{
+    size_t count = rt_operands(comm, row, lane, step);
+    if (count == 0)
+        return;
+    int stream = row->stream && step->to_out && count * row->elem_bytes >= 4 * RT_BLOCK;
+    uint32_t divisor = step->final ? row->divisor : 0;
+    if (step->kind == RT_MOVE)
+        move_plain(comm, step, count * row->elem_bytes, stream);
+    else if (stream)
+        fold_streaming(comm, row, step, count, divisor);
+    else
+        row->fold[divisor ? 0 : step->shape](comm->dst, step->ndst, comm->src, step->nsrc, count,
+                                             divisor);
+}
+
+/* ---- packets, block by block. A block is taken once all of its packets are there, so that a
+ * step which has to wait leaves nothing half done: lane->moved says how far it came. */
+
+/* Payload at `at`: its words lie behind the header word. */
+static inline kern_word *words_at(char *slot, size_t at)
+{
+    return (kern_word *)(void *)slot + 1 + at / 4;
+}
+
+/* 1: the header is there and this call's; 0: not there; -1: another call's. */
+static inline int check_header(const struct peal_comm *comm, const char *slot)
+{
+    uint64_t header =
+        atomic_load_explicit((const kern_word *)(const void *)slot, memory_order_acquire);
+    if (header == comm->header)
+        return 1;
+    return header >> 32 == comm->stamp ? -1 : 0;
+}
+
+/* Points `from` at each source of the block at `at`, packets unpacked. As check_header. */
+static int gather_block(struct peal_comm *comm, const struct rt_row *row,
+                        const struct rt_step *step, size_t at, size_t bytes, const char **from)
+{
+    const struct rt_operand *operand = row->operands + step->operands;
+    char *block = comm->blocks + RT_BLOCK;
+    for (unsigned i = 0; i < step->nsrc; i++) {
+        char *slot = (char *)(uintptr_t)comm->src[i];
+        if (!operand[i].packet) {
+            from[i] = slot + at;
+            continue;
+        }
+        int header = at ? 1 : check_header(comm, slot);
+        if (header != 1)
+            return header;
+        if (!comm->kern->unpack(block, words_at(slot, at), bytes, comm->stamp))
+            return 0;
+        from[i] = block;
+        block += RT_BLOCK;
+    }
+    return 1;
+}
+
+static void scatter_block(struct peal_comm *comm, const struct rt_row *row,
+                          const struct rt_step *step, size_t at, size_t bytes, const char *result)
+{
+    const struct rt_operand *operand = row->operands + step->operands + step->nsrc;
+    for (unsigned i = 0; i < step->ndst; i++) {
+        char *to = comm->dst[i];
+        if (!operand[i].packet) {
+            if (to + at != result)
+                memcpy(to + at, result, bytes);
+            continue;
+        }
+        if (at == 0)
+            atomic_store_explicit((kern_word *)(void *)to, comm->header, memory_order_release);
+        comm->kern->pack(words_at(to, at), result, bytes, comm->stamp);
+    }
+}
+
+/* The result of a block: where the only plain destination is, or beside it. */
+static void packet_block(struct peal_comm *comm, const struct rt_row *row,
+                         const struct rt_step *step, size_t at, size_t bytes, const char **from)
+{
+    const struct rt_operand *first_dst = row->operands + step->operands + step->nsrc;
+    const char *result = from[0];
+    if (step->folds) {
+        char *to = first_dst->packet ? comm->blocks : comm->dst[0] + at;
+        uint32_t divisor = step->final ? row->divisor : 0;
+        row->fold[divisor ? 0 : step->shape_one](&to, 1, from, step->nsrc,
+                                                 bytes / row->elem_bytes, divisor);
+        result = to;
+    }
+    scatter_block(comm, row, step, at, bytes, result);
+}
+
+int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
+                 const struct rt_step *step)
+{
+    size_t bytes = rt_operands(comm, row, lane, step) * row->elem_bytes;
+    size_t at = (size_t)lane->moved;
+    do {
+        const char *from[PLAN_OPERANDS_MAX + 1];
+        size_t n = bytes - at < RT_BLOCK ? bytes - at : RT_BLOCK;
+        int there = gather_block(comm, row, step, at, n, from);
+        if (there != 1) {
+            lane->moved = at;
+            return there;
+        }
+        packet_block(comm, row, step, at, n, from);
+        at += n;
+    } while (at < bytes);
+    lane->moved = 0;
+    return 1;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs one call: the lanes of a rank as coroutines of the calling thread. A lane that has to
+ * wait gives way to the next; when none can go on, wait.c is asked for patience. */
+#include "comm.h"
+#include "clock.h"
+
+enum outcome { WENT, BLOCKED, STRANGE };
+
+/* ---- semaphores */
+
+/* Where in the producer's count the present call lies, found out at its first wait. */
+static inline void enter_sem(const struct peal_comm *comm, const struct rt_row *row,
+                             const struct rt_step *step)
+{
+    struct rt_sem_in *sem = step->in;
+    if (sem->call == comm->stamp)
+        return;
+    sem->call = comm->stamp;
+    sem->base = sem->count;
+    sem->end = sem->count + step->fixed + step->per_trip * row->trips;
+}
+
+static inline enum outcome do_wait(struct peal_comm *comm, const struct rt_row *row,
+                                   const struct rt_step *step)
+{
+    struct rt_sem_in *sem = step->in;
+    enter_sem(comm, row, step);
+    uint64_t cell = atomic_load_explicit(sem->cell, memory_order_acquire);
+    uint32_t count = (uint32_t)cell;
+    if ((int32_t)(count - (sem->count + 1 - step->lag)) < 0)
+        return BLOCKED;
+    /* A count of this call carries this call's digest. */
+    uint32_t into = count - sem->base;
+    if ((uint32_t)(cell >> 32) != comm->digest && into - 1 < sem->end - sem->base)
+        return STRANGE;
+    sem->count++;
+    return WENT;
+}
+
+static inline enum outcome do_signal(struct peal_comm *comm, struct rt_lane *lane,
+                                     const struct rt_step *step)
+{
+    struct rt_sem_out *sem = step->out;
+    if (comm->worker)
+        return rt_async_signal(comm, lane, step) ? WENT : BLOCKED;
+    rt_raise(sem->cell, ++sem->sent, comm->digest);
+    return WENT;
+}
+
+static inline enum outcome do_await(const struct rt_lane *lane, const struct rt_step *step)
+{
+    struct rt_event *event = &lane->events[step->event];
+    rt_half *reached = step->what ? &event->delivered : &event->freed;
+    return atomic_load_explicit(reached, memory_order_acquire) == event->issued ? WENT : BLOCKED;
+}
+
+/* ---- lanes */
+
+static inline enum outcome do_step(struct peal_comm *comm, const struct rt_row *row,
+                                   struct rt_lane *lane, const struct rt_step *step)
+{
+    switch ((enum rt_kind)step->kind) {
+    case RT_MOVE:
+    case RT_FOLD:
+        rt_sm_move(comm, row, lane, step);
+        return WENT;
+    case RT_PACKET: {
+        int there = rt_sm_packet(comm, row, lane, step);
+        return there == 1 ? WENT : there == 0 ? BLOCKED : STRANGE;
+    }
+    case RT_ASYNC:
+        return rt_async_move(comm, row, lane, step) ? WENT : BLOCKED;
+    case RT_SIGNAL:
+        return do_signal(comm, lane, step);
+    case RT_WAIT:
+        return do_wait(comm, row, step);
+    default:
+        return do_await(lane, step);
+    }
+}
+
+/* Runs until the lane blocks or ends. *moved: whether any step was made. */
+static enum outcome run_lane(struct peal_comm *comm, const struct rt_row *row,
+                             struct rt_lane *lane, int *moved)
+{
+    while (lane->pc != lane->last) {
+        enum outcome outcome = do_step(comm, row, lane, &row->steps[lane->pc]);
+        if (outcome != WENT)
+            return outcome;
+        *moved = 1;
+        if (++lane->pc == lane->post && lane->body != lane->post && lane->trip + 1 < row->trips) {
+            lane->trip++;
+            lane->pc = lane->body;
+        }
+    }
+    return WENT;
+}
+
+/* ---- errors */
+
+static uint32_t awaited_rank(const struct rt_row *row, const struct rt_step *step)
+{
+    if (step->kind == RT_WAIT)
+        return step->peer;
+    for (unsigned i = 0; step->kind == RT_PACKET && i < step->nsrc; i++)
+        if (row->operands[step->operands + i].packet)
+            return row->operands[step->operands + i].writer;
+    return RT_NOBODY;
+}
+
+/* The first lane that waits for another rank; else any that waits. */
+static struct rt_blocked find_blocked(const struct rt_row *row)
+{
+    struct rt_blocked blocked = {.culprit = RT_NOBODY};
+    for (uint32_t i = 0; i < row->nlanes && blocked.culprit == RT_NOBODY; i++) {
+        const struct rt_lane *lane = &row->lanes[i];
+        if (lane->pc == lane->last)
+            continue;
+        blocked.lane = lane->number;
+        blocked.step = lane->pc - lane->first;
+        blocked.culprit = awaited_rank(row, &row->steps[lane->pc]);
+    }
+    return blocked;
+}
+
+static peal_status mismatch(struct peal_comm *comm, const struct rt_row *row,
+                            const struct rt_lane *lane, peal_diag *diag)
+{
+    struct rt_error error = {.status = PEAL_ERR_MISMATCH,
+                             .rank = comm->rank,
+                             .culprit = awaited_rank(row, &row->steps[lane->pc]),
+                             .lane = lane->number,
+                             .step = lane->pc - lane->first,
+                             .call = comm->stamp};
+    rt_fail(comm->base, &error);
+    return rt_failure(comm, diag);
+}
+
+/* ---- the call */
+
+static void start_lanes(struct rt_row *row)
+{
+    for (uint32_t i = 0; i < row->nlanes; i++) {
+        struct rt_lane *lane = &row->lanes[i];
+        lane->pc = lane->first;
+        lane->trip = 0;
+        lane->moved = 0;
+    }
+}
+
+static peal_status wait_more(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag)
+{
+    if (++comm->polls < comm->spin) {
+        rt_relax();
+        return PEAL_OK;
+    }
+    struct rt_blocked blocked = find_blocked(row);
+    return rt_wait_more(comm, &blocked, diag);
+}
+
+peal_status rt_run(struct peal_comm *comm, struct rt_row *row, peal_diag *diag)
+{
+    start_lanes(row);
+    uint32_t running;
+    do {
+        int moved = 0;
+        running = 0;
+        for (uint32_t i = 0; i < row->nlanes; i++) {
+            enum outcome outcome = run_lane(comm, row, &row->lanes[i], &moved);
+            if (outcome == STRANGE)
+                return mismatch(comm, row, &row->lanes[i], diag);
+            running += outcome == BLOCKED;
+        }
+        if (moved)
+            comm->polls = 0;
+        else if (running)
+            PEAL_TRY(wait_more(comm, row, diag));
+    } while (running);
+    return PEAL_OK;
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decodes a table's programs for one rank: addresses instead of names, once at creation. */
+#include "comm.h"
+
+#include <string.h>
+
+struct decode {
+    struct peal_comm *comm;
+    const struct peal_plan *plan;
+    const struct plan_rank *rank;
+    struct rt_row *row;
+    uint32_t *writers; /* rank that fills each packet slot of this rank, by first_slot + slot */
+    uint32_t *first_slot; /* of each region */
+    uint32_t noperands;
+};
+
+/* ---- operands */
+
+static uint64_t slot_bytes(const struct plan_region *region)
+{
+    return peal_plan_region_bytes(region) / ((uint64_t)region->width * region->depth);
+}
+
+static void decode_slot(const struct decode *d, const struct plan_operand *from,
+                        struct rt_operand *to)
+{
+    const struct rt_layout *layout = &d->comm->layout;
+    const struct plan_region *region = &d->plan->regions[from->index];
+    int packet = from->buffer == PLAN_BUF_PACKET;
+    uint64_t copy = packet ? layout->packet_bytes : layout->scratch_bytes;
+    uint64_t part = packet ? layout->packets : layout->scratch;
+    to->place = RT_SLOT;
+    to->packet = (uint8_t)packet;
+    to->depth = region->depth;
+    to->trip_bytes = slot_bytes(region) * region->width;
+    to->parity_bytes = copy;
+    to->at = d->comm->base + part + 2 * copy * from->rank +
+             peal_plan_region_offset(d->plan, from->index) + slot_bytes(region) * from->slot;
+    to->writer = packet && from->rank == d->comm->rank
+                     ? d->writers[d->first_slot[from->index] + from->slot]
+                     : RT_NOBODY;
+}
+
+static void decode_operand(const struct decode *d, const struct plan_operand *from,
+                           struct rt_operand *to)
+{
+    struct peal_comm *comm = d->comm;
+    memset(to, 0, sizeof *to);
+    int is_in = from->buffer == PLAN_BUF_IN;
+    if (!is_in && from->buffer != PLAN_BUF_OUT) {
+        decode_slot(d, from, to);
+        return;
+    }
+    struct rt_board *board = rt_board(comm->base, &comm->layout, from->rank);
+    to->board = is_in ? &board->in : &board->out;
+    if (from->rank == comm->rank)
+        to->place = is_in ? RT_OWN_IN : RT_OWN_OUT;
+    else
+        to->place = is_in ? RT_PEER_IN : RT_PEER_OUT;
+}
+
+/* ---- steps */
+
+/* The plan's form has been checked: peal_table_verify does. */
+static uint8_t move_kind(const struct plan_step *from, const struct plan_operand *operands)
+{
+    if (from->engine != PEAL_ENGINE_SM)
+        return RT_ASYNC;
+    for (uint32_t i = 0; i < (uint32_t)from->nsrc + from->ndst; i++)
+        if (operands[i].buffer == PLAN_BUF_PACKET)
+            return RT_PACKET;
+    return from->op >= PLAN_REDUCE ? RT_FOLD : RT_MOVE;
+}
+
+/* The destination "as it was" is the first source of a fold into it. */
+static void decode_operands(struct decode *d, const struct plan_step *from, struct rt_step *to)
+{
+    const struct plan_operand *operands = d->rank->operands + from->operands;
+    struct rt_operand *out = d->row->operands + d->noperands;
+    to->operands = d->noperands;
+    to->nsrc = from->nsrc;
+    to->ndst = from->ndst;
+    uint32_t packets = 0;
+    if (from->op == PLAN_PUT_REDUCE || from->op == PLAN_GET_REDUCE) {
+        decode_operand(d, &operands[from->nsrc], out++);
+        to->nsrc++;
+    }
+    for (uint32_t i = 0; i < (uint32_t)from->nsrc + from->ndst; i++)
+        decode_operand(d, &operands[i], out++);
+    d->noperands = (uint32_t)(out - d->row->operands);
+    to->to_out = 1;
+    for (uint32_t i = 0; i < (uint32_t)to->nsrc + to->ndst; i++) {
+        const struct rt_operand *operand = &d->row->operands[to->operands + i];
+        if (i < to->nsrc)
+            packets += operand->packet;
+        else if (operand->place != RT_OWN_OUT && operand->place != RT_PEER_OUT)
+            to->to_out = 0;
+    }
+    if (packets > d->comm->packet_sources)
+        d->comm->packet_sources = packets;
+}
+
+static void decode_move(struct decode *d, const struct plan_step *from, struct rt_step *to)
+{
+    to->kind = move_kind(from, d->rank->operands + from->operands);
+    to->folds = from->op >= PLAN_REDUCE;
+    to->final = (from->flags & PLAN_FLAG_FINAL) != 0;
+    to->event = from->event;
+    to->chunk = from->chunk;
+    decode_operands(d, from, to);
+    to->shape = (uint8_t)kern_shape(to->nsrc, to->ndst);
+    to->shape_one = (uint8_t)kern_shape(to->nsrc, 1);
+}
+
+static void decode_step(struct decode *d, const struct plan_step *from, struct rt_step *to)
+{
+    struct peal_comm *comm = d->comm;
+    size_t sem = (size_t)from->peer * comm->layout.nsems + from->sem;
+    memset(to, 0, sizeof *to);
+    to->engine = from->engine;
+    to->peer = from->peer;
+    switch (from->op) {
+    case PLAN_SIGNAL:
+        to->kind = RT_SIGNAL;
+        to->after = from->after;
+        to->out = &comm->sem_out[sem];
+        return;
+    case PLAN_WAIT:
+        to->kind = RT_WAIT;
+        to->lag = from->lag;
+        to->in = &comm->sem_in[sem];
+        return;
+    case PLAN_AWAIT:
+        to->kind = RT_AWAIT;
+        to->event = from->event;
+        to->what = from->what;
+        return;
+    default:
+        decode_move(d, from, to);
+    }
+}
+
+/* A wait knows how many waits of a call there are on its semaphore: one lane makes them all. */
+static void count_waits(struct rt_row *row, const struct rt_lane *lane)
+{
+    for (uint32_t i = lane->first; i < lane->last; i++) {
+        struct rt_step *step = &row->steps[i];
+        for (uint32_t j = lane->first; step->kind == RT_WAIT && j < lane->last; j++) {
+            if (row->steps[j].in != step->in)
+                continue;
+            if (j >= lane->body && j < lane->post)
+                step->per_trip++;
+            else
+                step->fixed++;
+        }
+    }
+}
+
+static void decode_lane(struct decode *d, uint32_t number, uint32_t *nsteps)
+{
+    const struct plan_lane *from = &d->rank->lanes[number];
+    struct rt_lane *to = &d->row->lanes[number];
+    to->number = number;
+    to->first = *nsteps;
+    to->body = to->first + from->pre;
+    to->post = to->body + from->body;
+    to->last = to->post + from->post;
+    to->events = d->row->events ? d->row->events + (size_t)number * PLAN_EVENTS_MAX : NULL;
+    for (uint32_t i = 0; i < from->pre + from->body + from->post; i++)
+        decode_step(d, &d->rank->steps[from->first + i], &d->row->steps[(*nsteps)++]);
+    count_waits(d->row, to);
+}
+
+/* ---- what other ranks do to this one */
+
+static void note_packet(struct decode *d, uint32_t writer, const struct plan_operand *operand)
+{
+    if (operand->buffer == PLAN_BUF_PACKET && operand->rank == d->comm->rank)
+        d->writers[d->first_slot[operand->index] + operand->slot] = writer;
+}
+
+static void note_step(struct decode *d, uint32_t rank, const struct plan_step *step)
+{
+    const struct plan_operand *operands = d->plan->ranks[rank].operands + step->operands;
+    int reads_dst = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
+    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
+        const struct plan_operand *operand = &operands[i];
+        int foreign = rank != d->comm->rank && operand->rank == d->comm->rank;
+        if (operand->buffer == PLAN_BUF_IN && foreign)
+            d->row->in_shared = 1;
+        if (operand->buffer == PLAN_BUF_OUT && foreign)
+            d->row->out_shared = 1;
+        if (operand->buffer == PLAN_BUF_OUT && (i < step->nsrc || reads_dst))
+            d->row->out_reread = 1;
+        if (i >= step->nsrc)
+            note_packet(d, rank, operand);
+    }
+}
+
+static void note_engine(struct peal_comm *comm, const struct plan_rank *rank,
+                        const struct plan_step *step)
+{
+    if (!peal_plan_op_moves(step->op) && step->op != PLAN_SIGNAL)
+        return;
+    comm->engines |= 1u << step->engine;
+    /* A host rank's own loads and stores are what its plan asks for; all else stands in. */
+    if (step->engine != PEAL_ENGINE_SM || rank->busid[0] != '\0')
+        comm->stand_ins |= 1u << step->engine;
+}
+
+static void note_ranks(struct decode *d)
+{
+    for (uint32_t r = 0; r < d->plan->nranks; r++) {
+        const struct plan_rank *rank = &d->plan->ranks[r];
+        for (uint32_t i = 0; i < rank->nsteps; i++) {
+            const struct plan_step *step = &rank->steps[i];
+            note_engine(d->comm, rank, step);
+            if (peal_plan_op_moves(step->op))
+                note_step(d, r, step);
+        }
+    }
+}
+
+/* ---- rows */
+
+static int has_async(const struct plan_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->nsteps; i++)
+        if (rank->steps[i].event != PLAN_NO_EVENT)
+            return 1;
+    return 0;
+}
+
+/* Steps may share operands, and folds into a destination name it twice. */
+static uint32_t count_operands(const struct plan_rank *rank)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < rank->nsteps; i++)
+        count += (uint32_t)rank->steps[i].nsrc + rank->steps[i].ndst + 1;
+    return count;
+}
+
+static peal_status copy_weights(struct decode *d)
+{
+    const struct peal_plan *plan = d->plan;
+    if (!plan->weights)
+        return PEAL_OK;
+    uint32_t *prefix = peal_calloc(d->comm->ctx, (size_t)plan->nchunks + 1, sizeof *prefix);
+    if (!prefix)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < plan->nchunks; i++)
+        prefix[i + 1] = prefix[i] + plan->weights[i];
+    d->row->prefix = prefix;
+    return PEAL_OK;
+}
+
+static peal_status row_memory(struct decode *d)
+{
+    peal_ctx *ctx = d->comm->ctx;
+    struct rt_row *row = d->row;
+    row->nchunks = d->plan->nchunks;
+    row->nlanes = d->rank->nlanes;
+    row->nsteps = d->rank->nsteps;
+    row->noperands = count_operands(d->rank);
+    row->bounds = peal_calloc(ctx, (size_t)row->nchunks + 1, sizeof *row->bounds);
+    row->lanes = peal_calloc(ctx, row->nlanes, sizeof *row->lanes);
+    row->steps = peal_calloc(ctx, row->nsteps, sizeof *row->steps);
+    row->operands = peal_calloc(ctx, row->noperands, sizeof *row->operands);
+    if (!row->bounds || !row->lanes || !row->steps || !row->operands)
+        return PEAL_ERR_MEMORY;
+    if (has_async(d->rank)) {
+        row->events = peal_calloc(ctx, (size_t)row->nlanes * PLAN_EVENTS_MAX, sizeof *row->events);
+        if (!row->events)
+            return PEAL_ERR_MEMORY;
+    }
+    return copy_weights(d);
+}
+
+static void decode_row(struct decode *d)
+{
+    struct rt_row *row = d->row;
+    row->id = d->plan->id;
+    row->max_bytes = d->plan->max_bytes;
+    row->tile_bytes = d->plan->tile_bytes;
+    note_ranks(d);
+    uint32_t nsteps = 0;
+    for (uint32_t i = 0; i < row->nlanes; i++)
+        decode_lane(d, i, &nsteps);
+}
+
+/* Where in `writers` the slots of each region begin. 0: more slots than fit. */
+static int number_slots(const struct peal_plan *plan, uint32_t *first_slot, uint32_t *slots)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < plan->nregions; i++) {
+        first_slot[i] = (uint32_t)total;
+        total += plan->regions[i].width;
+        if (total > UINT32_MAX)
+            return 0;
+    }
+    *slots = (uint32_t)total;
+    return 1;
+}
+
+static peal_status make_row(struct decode *d)
+{
+    peal_ctx *ctx = d->comm->ctx;
+    uint32_t first_slot[PLAN_REGIONS_MAX] = {0};
+    uint32_t slots = 0;
+    if (d->plan->nregions > PLAN_REGIONS_MAX || !number_slots(d->plan, first_slot, &slots))
+        return PEAL_ERR_LIMIT;
+    d->first_slot = first_slot;
+    d->writers = peal_alloc(ctx, (size_t)slots * sizeof *d->writers);
+    if (!d->writers)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < slots; i++)
+        d->writers[i] = RT_NOBODY;
+    peal_status status = row_memory(d);
+    if (status == PEAL_OK)
+        decode_row(d);
+    peal_free(ctx, d->writers, (size_t)slots * sizeof *d->writers);
+    return status;
+}
+
+/* ---- the whole */
+
+static peal_status make_sems(struct peal_comm *comm)
+{
+    size_t nsems = comm->layout.nsems;
+    size_t cells = comm->nranks * nsems;
+    comm->sem_out = peal_calloc(comm->ctx, cells, sizeof *comm->sem_out);
+    comm->sem_in = peal_calloc(comm->ctx, cells, sizeof *comm->sem_in);
+    if (!comm->sem_out || !comm->sem_in)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t peer = 0; peer < comm->nranks; peer++) {
+        for (uint32_t i = 0; i < nsems; i++) {
+            size_t at = peer * nsems + i;
+            comm->sem_out[at].cell = rt_sem(comm->base, &comm->layout, peer, comm->rank, i);
+            comm->sem_in[at].cell = rt_sem(comm->base, &comm->layout, comm->rank, peer, i);
+        }
+    }
+    return PEAL_OK;
+}
+
+static size_t blocks_bytes(const struct peal_comm *comm)
+{
+    return ((size_t)comm->packet_sources + 1) * RT_BLOCK;
+}
+
+static peal_status make_buffers(struct peal_comm *comm)
+{
+    comm->src = peal_calloc(comm->ctx, PLAN_OPERANDS_MAX + 1, sizeof *comm->src);
+    comm->dst = peal_calloc(comm->ctx, PLAN_OPERANDS_MAX + 1, sizeof *comm->dst);
+    comm->blocks = peal_alloc(comm->ctx, blocks_bytes(comm));
+    return comm->src && comm->dst && comm->blocks ? PEAL_OK : PEAL_ERR_MEMORY;
+}
+
+static peal_status make_rows(struct peal_comm *comm, const peal_table *table)
+{
+    comm->rows = peal_calloc(comm->ctx, table->nrows, sizeof *comm->rows);
+    if (!comm->rows)
+        return PEAL_ERR_MEMORY;
+    comm->nrows = table->nrows;
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        const struct peal_plan *plan = table->rows[i].plan;
+        struct decode d = {.comm = comm,
+                           .plan = plan,
+                           .rank = &plan->ranks[comm->rank],
+                           .row = &comm->rows[i]};
+        PEAL_TRY(make_row(&d));
+    }
+    return PEAL_OK;
+}
+
+peal_status rt_image_make(struct peal_comm *comm, const peal_table *table, peal_diag *diag)
+{
+    peal_status status = make_sems(comm);
+    if (status == PEAL_OK)
+        status = make_rows(comm, table);
+    if (status == PEAL_OK)
+        status = make_buffers(comm);
+    return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "decoding the table's programs");
+}
+
+static void free_row(peal_ctx *ctx, struct rt_row *row)
+{
+    peal_free(ctx, row->bounds, ((size_t)row->nchunks + 1) * sizeof *row->bounds);
+    peal_free(ctx, row->prefix, ((size_t)row->nchunks + 1) * sizeof *row->prefix);
+    peal_free(ctx, row->lanes, row->nlanes * sizeof *row->lanes);
+    peal_free(ctx, row->steps, row->nsteps * sizeof *row->steps);
+    peal_free(ctx, row->operands, row->noperands * sizeof *row->operands);
+    peal_free(ctx, row->events, (size_t)row->nlanes * PLAN_EVENTS_MAX * sizeof *row->events);
+}
+
+void rt_image_free(struct peal_comm *comm)
+{
+    peal_ctx *ctx = comm->ctx;
+    size_t cells = (size_t)comm->nranks * comm->layout.nsems;
+    for (uint32_t i = 0; i < comm->nrows; i++)
+        free_row(ctx, &comm->rows[i]);
+    peal_free(ctx, comm->rows, comm->nrows * sizeof *comm->rows);
+    peal_free(ctx, comm->sem_out, cells * sizeof *comm->sem_out);
+    peal_free(ctx, comm->sem_in, cells * sizeof *comm->sem_in);
+    peal_free(ctx, comm->src, (PLAN_OPERANDS_MAX + 1) * sizeof *comm->src);
+    peal_free(ctx, comm->dst, (PLAN_OPERANDS_MAX + 1) * sizeof *comm->dst);
+    peal_free(ctx, comm->blocks, blocks_bytes(comm));
+}

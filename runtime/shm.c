@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Laying out and mapping the segment of a world. */
+#include "shm.h"
+#include "clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RT_MAGIC 0x6c6165702d6d6873u /* "shm-peal", little endian */
+#define RT_VERSION 1u
+
+/* ---- layout */
+
+static int add(uint64_t *total, uint64_t bytes)
+{
+    if (bytes > RT_WORLD_MAX || *total > RT_WORLD_MAX - bytes)
+        return 0;
+    *total = (*total + bytes + RT_PAGE - 1) & ~(uint64_t)(RT_PAGE - 1);
+    return 1;
+}
+
+static int add_each(uint64_t *total, uint64_t count, uint64_t bytes)
+{
+    return (bytes == 0 || count <= RT_WORLD_MAX / bytes) && add(total, count * bytes);
+}
+
+static uint64_t pages(uint64_t bytes)
+{
+    return bytes > RT_WORLD_MAX ? bytes : (bytes + RT_PAGE - 1) & ~(uint64_t)(RT_PAGE - 1);
+}
+
+static void measure(const peal_table *table, struct rt_layout *layout)
+{
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        const struct peal_plan *plan = table->rows[i].plan;
+        uint64_t packets = peal_plan_memory_bytes(plan, PLAN_BUF_PACKET);
+        uint64_t scratch = peal_plan_memory_bytes(plan, PLAN_BUF_SCRATCH);
+        if (pages(packets) > layout->packet_bytes)
+            layout->packet_bytes = pages(packets);
+        if (pages(scratch) > layout->scratch_bytes)
+            layout->scratch_bytes = pages(scratch);
+        if (plan->nsems > layout->nsems)
+            layout->nsems = plan->nsems;
+    }
+}
+
+static int place(struct rt_layout *layout)
+{
+    uint64_t n = layout->nranks;
+    uint64_t total = 0;
+    if (!add(&total, sizeof(struct rt_head)))
+        return 0;
+    layout->boards = total;
+    if (!add_each(&total, n, sizeof(struct rt_board)))
+        return 0;
+    layout->sems = total;
+    if (!add_each(&total, n * n * layout->nsems, RT_LINE))
+        return 0;
+    layout->packets = total;
+    if (!add_each(&total, 2 * n, layout->packet_bytes))
+        return 0;
+    layout->scratch = total;
+    if (!add_each(&total, 2 * n, layout->scratch_bytes))
+        return 0;
+    layout->heap = total;
+    if (!add_each(&total, n, layout->heap_bytes))
+        return 0;
+    layout->total = total;
+    return 1;
+}
+
+peal_status rt_layout_make(const peal_table *table, uint32_t nranks, uint64_t heap_bytes,
+                           struct rt_layout *layout, peal_diag *diag)
+{
+    struct rt_layout made = {.nranks = nranks, .heap_bytes = pages(heap_bytes)};
+    measure(table, &made);
+    if (!place(&made))
+        return peal_fail(diag, PEAL_ERR_RANGE,
+                         "%u ranks with %llu bytes of heap and %llu of scratch each do not fit "
+                         "into one segment",
+                         nranks, (unsigned long long)heap_bytes,
+                         (unsigned long long)made.scratch_bytes);
+    *layout = made;
+    return PEAL_OK;
+}
+
+/* ---- mapping */
+
+static char *map(uint64_t bytes, int fd)
+{
+    int flags = MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0);
+    void *base = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    return base == MAP_FAILED ? NULL : base;
+}
+
+/* Fresh pages are zero: counts, stamps and boards start there. */
+static void seal(struct rt_segment *segment)
+{
+    struct rt_head *head = rt_head(segment->base);
+    head->version = RT_VERSION;
+    head->layout = segment->layout;
+    atomic_store_explicit(&head->magic, RT_MAGIC, memory_order_release);
+}
+
+peal_status rt_segment_private(const struct rt_layout *layout, struct rt_segment *segment,
+                               peal_diag *diag)
+{
+    struct rt_segment made = {.layout = *layout};
+    made.base = map(layout->total, -1);
+    if (!made.base)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "mapping %llu bytes of shared memory: %s",
+                         (unsigned long long)layout->total, strerror(errno));
+    seal(&made);
+    *segment = made;
+    return PEAL_OK;
+}
+
+static peal_status io_error(peal_diag *diag, const char *what, const char *name)
+{
+    return peal_fail(diag, PEAL_ERR_IO, "%s shared-memory object %s: %s", what, name,
+                     strerror(errno));
+}
+
+peal_status rt_segment_create(const struct rt_layout *layout, const char *name,
+                              struct rt_segment *segment, peal_diag *diag)
+{
+    struct rt_segment made = {.layout = *layout, .owns_name = 1};
+    peal_copy_text(made.name, sizeof made.name, name);
+    int fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
+    if (fd < 0)
+        return io_error(diag, errno == EEXIST ? "left over or in use:" : "creating", name);
+    peal_status status = PEAL_OK;
+    if (ftruncate(fd, (off_t)layout->total) != 0)
+        status = io_error(diag, "sizing", name);
+    else if (!(made.base = map(layout->total, fd)))
+        status = io_error(diag, "mapping", name);
+    (void)close(fd);
+    if (status != PEAL_OK) {
+        (void)shm_unlink(name);
+        return status;
+    }
+    seal(&made);
+    *segment = made;
+    return PEAL_OK;
+}
+
+/* ---- attaching */
+
+/* The object may not be there yet, or still be empty. -1 and errno 0: not yet. */
+static int open_sized(const char *name, uint64_t *bytes)
+{
+    int fd = shm_open(name, O_RDWR, 0);
+    if (fd < 0) {
+        if (errno == ENOENT)
+            errno = 0;
+        return -1;
+    }
+    struct stat about;
+    if (fstat(fd, &about) == 0 && about.st_size >= (off_t)sizeof(struct rt_head)) {
+        *bytes = (uint64_t)about.st_size;
+        return fd;
+    }
+    (void)close(fd);
+    errno = 0;
+    return -1;
+}
+
+static int same_layout(const struct rt_layout *a, const struct rt_layout *b)
+{
+    return a->nranks == b->nranks && a->nsems == b->nsems && a->packet_bytes == b->packet_bytes &&
+           a->scratch_bytes == b->scratch_bytes && a->heap_bytes == b->heap_bytes &&
+           a->boards == b->boards && a->sems == b->sems && a->packets == b->packets &&
+           a->scratch == b->scratch && a->heap == b->heap && a->total == b->total;
+}
+
+/* Another process wrote the header: only what our own table confirms is believed. */
+static peal_status check_head(const struct rt_head *head, uint64_t bytes,
+                              const struct rt_layout *wanted, struct rt_layout *layout,
+                              peal_diag *diag)
+{
+    struct rt_layout theirs = head->layout;
+    struct rt_layout ours = {.nranks = wanted->nranks,
+                             .nsems = wanted->nsems,
+                             .packet_bytes = wanted->packet_bytes,
+                             .scratch_bytes = wanted->scratch_bytes,
+                             .heap_bytes = pages(theirs.heap_bytes)};
+    if (head->version != RT_VERSION || !place(&ours) || !same_layout(&ours, &theirs) ||
+        ours.total != bytes)
+        return peal_fail(diag, PEAL_ERR_MISMATCH,
+                         "the shared-memory object was made for another table, another number of "
+                         "ranks or by another version of peal");
+    *layout = ours;
+    return PEAL_OK;
+}
+
+static peal_status attach_once(const struct rt_layout *wanted, int fd, uint64_t bytes,
+                               struct rt_segment *segment, peal_diag *diag)
+{
+    char *base = map(bytes, fd);
+    if (!base)
+        return io_error(diag, "mapping", segment->name);
+    struct rt_head *head = rt_head(base);
+    if (atomic_load_explicit(&head->magic, memory_order_acquire) != RT_MAGIC) {
+        (void)munmap(base, (size_t)bytes);
+        return PEAL_AGAIN;
+    }
+    peal_status status = check_head(head, bytes, wanted, &segment->layout, diag);
+    if (status != PEAL_OK) {
+        (void)munmap(base, (size_t)bytes);
+        return status;
+    }
+    segment->base = base;
+    return PEAL_OK;
+}
+
+peal_status rt_segment_attach(const struct rt_layout *layout, const char *name,
+                              uint32_t timeout_ms, struct rt_segment *segment, peal_diag *diag)
+{
+    struct rt_segment made = {0};
+    peal_copy_text(made.name, sizeof made.name, name);
+    uint64_t deadline = rt_now_ns() + (uint64_t)timeout_ms * 1000000u;
+    for (;;) {
+        uint64_t bytes = 0;
+        peal_status status = PEAL_AGAIN;
+        int fd = open_sized(name, &bytes);
+        if (fd >= 0) {
+            status = attach_once(layout, fd, bytes, &made, diag);
+            (void)close(fd);
+        } else if (errno != 0) {
+            return io_error(diag, "opening", name);
+        }
+        if (status == PEAL_OK)
+            break;
+        if (status != PEAL_AGAIN)
+            return status;
+        if (rt_now_ns() > deadline)
+            return peal_fail(diag, PEAL_ERR_TIMEOUT,
+                             "no shared-memory object %s after %u ms", name, timeout_ms);
+        rt_sleep_us(1000);
+    }
+    *segment = made;
+    return PEAL_OK;
+}
+
+void rt_segment_unlink(struct rt_segment *segment)
+{
+    if (segment->owns_name)
+        (void)shm_unlink(segment->name);
+    segment->owns_name = 0;
+}
+
+void rt_segment_unmap(struct rt_segment *segment)
+{
+    if (segment->base)
+        (void)munmap(segment->base, (size_t)segment->layout.total);
+    segment->base = NULL;
+}

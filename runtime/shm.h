@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The shared segment of a world. Processes map it at different addresses, so nothing in it is
+ * a pointer. In this order, each part page-aligned:
+ *
+ *   head            what it is, and the first error
+ *   boards          one a rank: which call it is in, where its buffers are
+ *   semaphores      [consumer][producer][index], a line each
+ *   packets         [rank][parity]
+ *   scratch         [rank][parity]
+ *   heap            [rank]
+ *
+ * Pages take memory only once touched.
+ */
+#ifndef PEAL_RUNTIME_SHM_H
+#define PEAL_RUNTIME_SHM_H
+
+#include "base.h"
+#include "kern.h"
+#include "plan.h"
+
+#include <stdalign.h>
+
+#define RT_LINE 128 /* two cache lines: processors fetch them in pairs */
+#define RT_PAGE 4096u
+#define RT_RANKS_MAX 1024u
+#define RT_WORLD_MAX (1ull << 46)
+
+typedef kern_word rt_word;
+typedef _Atomic uint32_t rt_half;
+
+/* Everything that follows from the table and the parameters. */
+struct rt_layout {
+    uint32_t nranks;
+    uint32_t nsems;
+    uint64_t packet_bytes; /* of one rank and parity */
+    uint64_t scratch_bytes;
+    uint64_t heap_bytes; /* of one rank */
+    uint64_t boards;     /* offsets */
+    uint64_t sems;
+    uint64_t packets;
+    uint64_t scratch;
+    uint64_t heap;
+    uint64_t total;
+};
+
+enum rt_abort {
+    RT_ALIVE = 0,
+    RT_FAILING = 1, /* somebody is writing the error record */
+    RT_FAILED = 2
+};
+
+/* The first error: what one rank saw, told by all. */
+struct rt_error {
+    int32_t status;
+    uint32_t rank;    /* who saw it */
+    uint32_t culprit; /* the rank it is about, RT_NOBODY */
+    uint32_t lane;
+    uint32_t step;
+    uint32_t call;
+};
+#define RT_NOBODY UINT32_MAX
+
+struct rt_head {
+    rt_word magic; /* stored last */
+    uint32_t version;
+    struct rt_layout layout;
+    alignas(RT_LINE) rt_half state; /* enum rt_abort; read by every call, written once */
+    rt_half error[sizeof(struct rt_error) / 4];
+};
+
+struct rt_board {
+    /* The number of the call it is in below, its digest above; written by every call, read only
+     * by ranks that have waited long. */
+    alignas(RT_LINE) rt_word call;
+    rt_half lane;
+    rt_half step;
+    /* Addresses of this call's buffers, less the address of the segment. Written only when they
+     * change: the line is in everybody's cache. */
+    alignas(RT_LINE) rt_word in;
+    rt_word out;
+    alignas(RT_LINE) rt_half joined; /* 0, 1 while it writes the rest, 2 */
+    rt_half pid;
+    rt_word pid_space; /* pids are comparable among equal ones; 0 never */
+    rt_word table[2];  /* digest of its table */
+};
+
+/* What a table needs, and where it lies. ERR_RANGE beyond what an address space holds. */
+peal_status rt_layout_make(const peal_table *table, uint32_t nranks, uint64_t heap_bytes,
+                           struct rt_layout *layout, peal_diag *diag);
+
+static inline struct rt_head *rt_head(char *base)
+{
+    return (struct rt_head *)(void *)base;
+}
+
+static inline struct rt_board *rt_board(char *base, const struct rt_layout *layout, uint32_t rank)
+{
+    return (struct rt_board *)(void *)(base + layout->boards) + rank;
+}
+
+static inline rt_word *rt_sem(char *base, const struct rt_layout *layout, uint32_t consumer,
+                              uint32_t producer, uint32_t index)
+{
+    uint64_t at = ((uint64_t)consumer * layout->nranks + producer) * layout->nsems + index;
+    return (rt_word *)(void *)(base + layout->sems + at * RT_LINE);
+}
+
+/* ---- mapping */
+struct rt_segment {
+    char *base;
+    struct rt_layout layout;
+    char name[256];  /* "" private */
+    int owns_name;   /* it is still to be unlinked, by us */
+};
+
+peal_status rt_segment_private(const struct rt_layout *layout, struct rt_segment *segment,
+                               peal_diag *diag);
+peal_status rt_segment_create(const struct rt_layout *layout, const char *name,
+                              struct rt_segment *segment, peal_diag *diag);
+/* Waits until the object is there and complete. layout: what this process's table asks for;
+ * the heap is as large as its maker said. */
+peal_status rt_segment_attach(const struct rt_layout *layout, const char *name,
+                              uint32_t timeout_ms, struct rt_segment *segment, peal_diag *diag);
+void rt_segment_unlink(struct rt_segment *segment);
+void rt_segment_unmap(struct rt_segment *segment);
+
+#endif

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the build and the tests need from Debian or Ubuntu. Sourced.
+# shellcheck shell=bash disable=SC2034
+
+# To build and run peal.
+packages_required=(build-essential cmake ninja-build pkg-config libxml2-dev libxxhash-dev
+    libjansson-dev)
+# To build what is optional, so that it is at least configured.
+packages_optional=(liblua5.4-dev libibverbs-dev)
+# To test it.
+packages_test=(check libsubunit-dev clang clang-format libxml2-utils shellcheck)
+
+package_missing() {
+    [ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" != "ii " ]
+}
+
+# install_packages name...: only those missing, and nothing is asked of anyone when none is.
+install_packages() {
+    local missing=() name root=()
+    if ! command -v dpkg-query >/dev/null; then
+        echo "not Debian or Ubuntu: install yourself, in your system's names: $*" >&2
+        return 0
+    fi
+    for name in "$@"; do
+        if package_missing "$name"; then missing+=("$name"); fi
+    done
+    [ "${#missing[@]}" != 0 ] || return 0
+    [ "$(id -u)" = 0 ] || root=(sudo)
+    echo "installing: ${missing[*]}"
+    "${root[@]}" apt-get -qq update
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y \
+        --no-install-recommends "${missing[@]}" >/dev/null
+}

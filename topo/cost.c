@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cost profile: the defaults of defaults.def, with what a cluster file's <cost> and
+ * <reduce> put in their place. Bandwidths a profile states are those of one accelerator
+ * (for the network: of its NIC), and scale every link of the class alike.
+ */
+#include "fabric.h"
+
+#include "defaults.h"
+
+#include <string.h>
+
+void peal_topo_profile_init(struct topo_profile *profile)
+{
+    memset(profile, 0, sizeof *profile);
+    for (int c = 0; c < PEAL_LINK_CLASS_COUNT; c++) {
+        profile->alpha_us[c] = peal_topo_class_alpha((peal_link_class)c);
+        profile->gap_us[c] = peal_topo_class_gap((peal_link_class)c);
+        for (int e = 0; e < PEAL_ENGINE_COUNT; e++) {
+            struct topo_engine_row row = peal_topo_engine_row((peal_engine)e);
+
+            /* Relative start-ups are resolved last, when the class's own is known. */
+            profile->engine[c][e].alpha_us = row.absolute;
+            profile->engine[c][e].beta_scale = row.share;
+            profile->engine[c][e].gap_us = row.gap;
+        }
+    }
+}
+
+static uint32_t first_of(const struct topo_type *type, peal_link_class link_class)
+{
+    if (link_class == PEAL_LINK_SMP) {
+        for (uint32_t n = 0; n < type->nodes; n++) {
+            if (type->node[n].kind == TOPO_NUMA)
+                return n;
+        }
+    }
+    return type->accels ? type->accel[0].node : TOPO_NONE;
+}
+
+double peal_topo_class_gbs(const struct topo_type *type, peal_link_class link_class)
+{
+    uint32_t source = first_of(type, link_class);
+    double sum = 0;
+
+    if (link_class == PEAL_LINK_SHM)
+        return type->shared_memory ? type->resource[0].gbs : 0;
+    if (link_class == PEAL_LINK_NET)
+        return type->nics ? type->resource[type->nic[0].tx].gbs : 0;
+    for (uint32_t l = 0; l < type->links; l++) {
+        const struct topo_link *link = &type->link[l];
+
+        if (link->from != source || link->link_class != link_class)
+            continue;
+        if (link_class == PEAL_LINK_SMP)
+            return link->gbs;
+        sum += link->gbs;
+    }
+    return sum;
+}
+
+/* The NIC that the first rank would have is not known before routing, so each port is set
+ * by itself: a stated network bandwidth is that of any port in use. */
+static void scale_ports(struct topo_type *type, double gbs)
+{
+    double best = 0;
+
+    for (uint32_t n = 0; n < type->nics; n++) {
+        if (type->nic[n].port_gbs > best)
+            best = type->nic[n].port_gbs;
+    }
+    for (uint32_t n = 0; best > 0 && n < type->nics; n++) {
+        struct topo_nic *nic = &type->nic[n];
+
+        nic->port_gbs *= gbs / best;
+        type->resource[nic->tx].gbs = type->resource[nic->rx].gbs = nic->port_gbs;
+    }
+}
+
+static void scale_class(struct topo_type *type, peal_link_class link_class, double gbs)
+{
+    double now = peal_topo_class_gbs(type, link_class);
+
+    if (link_class == PEAL_LINK_NET) {
+        scale_ports(type, gbs);
+        return;
+    }
+    if (now <= 0)
+        return;
+    for (uint32_t l = 0; l < type->links; l++) {
+        if (type->link[l].link_class == link_class)
+            type->link[l].gbs *= gbs / now;
+    }
+    for (uint32_t r = 0; r < type->resources; r++) {
+        if (type->resource[r].link_class == link_class)
+            type->resource[r].gbs *= gbs / now;
+    }
+    if (link_class == PEAL_LINK_SMP)
+        type->smp_gbs = gbs;
+}
+
+void peal_topo_profile_apply(const struct topo_profile *profile, struct topo_type *type)
+{
+    for (int c = 0; c < PEAL_LINK_CLASS_COUNT; c++) {
+        if (profile->beta_gbs[c] > 0)
+            scale_class(type, (peal_link_class)c, profile->beta_gbs[c]);
+    }
+}
+
+void peal_topo_profile_finish(peal_fabric *fabric)
+{
+    struct topo_profile *profile = &fabric->profile;
+
+    for (int c = 0; c < PEAL_LINK_CLASS_COUNT; c++) {
+        double whole = 0;
+
+        for (uint32_t t = 0; t < fabric->types && whole <= 0; t++)
+            whole = peal_topo_class_gbs(&fabric->type[t], (peal_link_class)c);
+        for (int e = 0; e < PEAL_ENGINE_COUNT; e++) {
+            struct topo_engine_cost *cost = &profile->engine[c][e];
+            double added = peal_topo_engine_row((peal_engine)e).added;
+
+            if (cost->alpha_us < 0 && added > 0)
+                cost->alpha_us = profile->alpha_us[c] + added;
+            if (profile->engine_gbs[c][e] > 0 && whole > 0)
+                cost->beta_scale = profile->engine_gbs[c][e] / whole;
+        }
+    }
+}
+
+void peal_topo_engine_cost(const peal_fabric *fabric, peal_link_class link_class,
+                           peal_engine engine, struct topo_engine_cost *cost)
+{
+    *cost = fabric->profile.engine[link_class][engine];
+}
+
+double peal_topo_reduce_gbs(const peal_fabric *fabric, uint32_t rank)
+{
+    struct topo_at at = peal_topo_at_rank(fabric, rank);
+    const struct topo_accel *accel;
+
+    if (fabric->profile.reduce_gbs > 0)
+        return fabric->profile.reduce_gbs;
+    if (at.type->shared_memory)
+        return peal_topo_constant(TOPO_REDUCE_HOST);
+    accel = &at.type->accel[at.index];
+    return peal_topo_reduce_default(accel->arch, accel->gcn);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the compiler reads of a fabric. A fabric holds host types (one per
+ * distinct topology file), hosts that refer to a type, and the network between
+ * them; ranks are numbered host by host. Nothing here costs more than the size
+ * of one host type, so that a cluster of thousands is as cheap as one node.
+ */
+#ifndef PEAL_TOPO_TOPO_H
+#define PEAL_TOPO_TOPO_H
+
+#include <peal/peal.h>
+
+#define TOPO_PATH_MAX 24 /* resources on one path, both hosts and the network */
+
+/* A physical resource that transfers share: one direction of a link, a NIC
+ * port, a switch uplink. Ids are dense over the fabric: [0, topo_resource_count). */
+struct topo_use {
+    uint64_t resource;
+    double gbs; /* capacity, 1e9 B/s */
+};
+
+struct topo_path {
+    peal_link_class link_class; /* the farthest class on the way */
+    double alpha_us;            /* start-up of one transfer over it, SM load/store or RDMA */
+    double beta_gbs;            /* narrowest resource */
+    double gap_us;              /* what each message costs its issuer and NIC, not overlapped */
+    int direct;                 /* loads and stores by an SM reach the other end */
+    peal_engine mover;          /* the engine when not direct: rdma, tcp or staged */
+    uint32_t uses;
+    struct topo_use use[TOPO_PATH_MAX];
+};
+
+uint32_t peal_topo_ranks(const peal_fabric *fabric);
+uint32_t peal_topo_hosts(const peal_fabric *fabric);
+uint32_t peal_topo_host_of(const peal_fabric *fabric, uint32_t rank);
+uint32_t peal_topo_host_first(const peal_fabric *fabric, uint32_t host); /* its first rank */
+uint32_t peal_topo_host_ranks(const peal_fabric *fabric, uint32_t host);
+/* Hosts of one type have equal graphs. */
+uint32_t peal_topo_host_type(const peal_fabric *fabric, uint32_t host);
+uint64_t peal_topo_resources(const peal_fabric *fabric);
+/* A person's name for a resource, "h0/gpu3>nvs0", written to text. */
+void peal_topo_resource_name(const peal_fabric *fabric, uint64_t resource, char *text, size_t size);
+double peal_topo_resource_gbs(const peal_fabric *fabric, uint64_t resource);
+
+/* The route from one rank to another (from != to). Deterministic. The NICs are
+ * those nearest to each rank (rail-aligned where rails exist). */
+void peal_topo_path(const peal_fabric *fabric, uint32_t from, uint32_t to, struct topo_path *path);
+void peal_topo_via(const peal_fabric *fabric, uint32_t from, uint32_t to, char *text, size_t size);
+
+/* The NIC the rank sends through: index on its host, -1 none. Ranks of a host
+ * with an equal value share a NIC. */
+int32_t peal_topo_rank_nic(const peal_fabric *fabric, uint32_t rank);
+/* Compute capability x 10 of an NVIDIA accelerator, else 0. */
+uint32_t peal_topo_rank_arch(const peal_fabric *fabric, uint32_t rank);
+/* Ranks that reach each other by nvlink, xgmi, c2c or shm share a domain. */
+uint32_t peal_topo_rank_domain(const peal_fabric *fabric, uint32_t rank);
+
+/* What an engine adds to, or takes from, a link class: the cost profile.
+ * alpha_us replaces the path's where >= 0; beta_scale multiplies its bandwidth. */
+struct topo_engine_cost {
+    double alpha_us;
+    double beta_scale;
+    double gap_us;
+};
+void peal_topo_engine_cost(const peal_fabric *fabric, peal_link_class link_class,
+                           peal_engine engine, struct topo_engine_cost *cost);
+/* Reduction rate of one rank's reducing unit, input bytes / 1e9 per second. */
+double peal_topo_reduce_gbs(const peal_fabric *fabric, uint32_t rank);
+
+#endif
