@@ -103,7 +103,7 @@ static void cost_inner(struct planner *planner, struct candidate *candidate, int
                     continue;
                 peal_planner_hop(planner, towards ? r : gate, towards ? gate : r, &hop);
                 note_hop(&hop, &stage);
-                peal_load_add(&planner->load, &hop.path, 1.0 / candidate->gateways, hop.scale);
+                peal_planner_load(planner, &hop, 1.0 / candidate->gateways, hop.scale);
             }
     }
     if (most < 2)
@@ -121,13 +121,15 @@ static void cost_outer_ring(struct planner *planner, struct candidate *candidate
     const struct group *group = &planner->group;
     uint32_t m = group->nhosts;
     struct stage stage = {.levels = 2 * (m - 1), .chain = 1, .lane = 1};
+    if (m < 2)
+        return;
     for (uint32_t h = 0; h < m; h++)
         for (uint32_t g = 0; g < candidate->gateways; g++) {
             struct hop hop;
             peal_planner_hop(planner, gateway(group, h, candidate->gateways, g),
                              gateway(group, (h + 1) % m, candidate->gateways, g), &hop);
             note_hop(&hop, &stage);
-            peal_load_add(&planner->load, &hop.path, 1.0 / candidate->gateways / m, hop.scale);
+            peal_planner_load(planner, &hop, 1.0 / candidate->gateways / m, hop.scale);
         }
     stage.gap_us *= candidate->channels - 1.0;
     peal_candidate_stage(planner, candidate, &stage, 0);
@@ -150,7 +152,7 @@ static void cost_outer_level(struct planner *planner, struct candidate *candidat
                 struct hop hop;
                 peal_planner_hop(planner, up ? low : high, up ? high : low, &hop);
                 note_hop(&hop, &stage);
-                peal_load_add(&planner->load, &hop.path, 0.5 / candidate->gateways, hop.scale);
+                peal_planner_load(planner, &hop, 0.5 / candidate->gateways, hop.scale);
             }
         }
     stage.gap_us *= candidate->channels - 1.0;
@@ -173,7 +175,7 @@ static void cost_outer_tree(struct planner *planner, struct candidate *candidate
 
 static uint32_t chunks_per_shard(const struct group *group, enum outer outer)
 {
-    return outer == OUTER_RING ? group->nhosts : 2;
+    return outer == OUTER_RING ? group->nhosts : 2; /* on one host a shard is one chunk */
 }
 
 static uint64_t slot_count(const struct group *group, const struct candidate *candidate)
@@ -245,7 +247,9 @@ static peal_status enumerate(struct planner *planner)
 {
     const struct group *group = &planner->group;
     uint32_t first_of[LOCAL_MAX];
-    if (group->nhosts < 2 || group->local_max > LOCAL_MAX)
+    /* On one host it is a two-shot in two steps: made only when it is asked for. */
+    if (group->n < 2 || group->local_max > LOCAL_MAX ||
+        (group->nhosts < 2 && planner->algorithm != ALGO_HIERARCHICAL))
         return PEAL_OK;
     uint32_t options[3] = {1, distinct_nics(group, 0, first_of), group->local_min};
     for (uint32_t i = 0; i < 3; i++) {
@@ -254,7 +258,8 @@ static peal_status enumerate(struct planner *planner)
         if (gateways > group->local_min || repeated)
             continue;
         PEAL_TRY(cost_channels(planner, OUTER_RING, gateways));
-        PEAL_TRY(cost_channels(planner, OUTER_TREE, gateways));
+        if (group->nhosts > 1)
+            PEAL_TRY(cost_channels(planner, OUTER_TREE, gateways));
         if (planner->request.gateways)
             break;
     }
@@ -297,6 +302,7 @@ static uint32_t feed_slot(const struct shape *s, uint32_t feeder, uint32_t gate,
 
 static void prepare(struct build *b, const struct candidate *candidate)
 {
+    uint32_t depth = b->plan->tile_bytes ? DEPTH : 1;
     const struct group *group = &b->planner->group;
     uint32_t per_shard = chunks_per_shard(group, candidate->outer);
     b->plan->nchunks = candidate->chunks;
@@ -304,13 +310,14 @@ static void prepare(struct build *b, const struct candidate *candidate)
     uint64_t bytes = peal_build_slot_bytes(b);
     for (uint32_t c = 0; c < candidate->channels; c++) {
         if (candidate->outer == OUTER_RING) {
-            peal_build_region(b, PLAN_BUF_SCRATCH, peal_ring_width(group->nhosts), DEPTH, bytes);
+            uint32_t width = group->nhosts > 1 ? peal_ring_width(group->nhosts) : 1;
+            peal_build_region(b, PLAN_BUF_SCRATCH, width, depth, bytes);
         } else {
-            peal_build_region(b, PLAN_BUF_SCRATCH, 2, DEPTH, bytes);
-            peal_build_region(b, PLAN_BUF_SCRATCH, 2, DEPTH, bytes);
+            peal_build_region(b, PLAN_BUF_SCRATCH, 2, depth, bytes);
+            peal_build_region(b, PLAN_BUF_SCRATCH, 2, depth, bytes);
         }
         if (!group->direct_hosts)
-            peal_build_region(b, PLAN_BUF_SCRATCH, (group->local_max - 1) * per_shard, DEPTH,
+            peal_build_region(b, PLAN_BUF_SCRATCH, (group->local_max - 1) * per_shard, depth,
                               bytes);
     }
 }
@@ -328,7 +335,8 @@ static void fold_chunk(struct build *b, const struct shape *s, uint32_t i)
                                    : peal_op_slot(s->rank, PLAN_BUF_SCRATCH, s->feed_region,
                                                   feed_slot(s, r, s->rank, i));
     }
-    peal_build_move(b, chunk, s->last - s->first, src, 1, &out, PEAL_ENGINE_SM, 0);
+    int final = s->group->nhosts == 1;
+    peal_build_move(b, chunk, s->last - s->first, src, 1, &out, PEAL_ENGINE_SM, final);
     if (s->candidate->outer == OUTER_TREE)
         peal_build_signal(b, s->rank, s->sem0 + SEM_FOLDED + i);
 }
@@ -343,7 +351,7 @@ static void fold_lane(struct build *b, const struct shape *s)
     for (uint32_t i = 0; i < s->per_shard; i++)
         fold_chunk(b, s, i);
     if (s->candidate->outer == OUTER_RING)
-        peal_build_signal(b, s->rank, s->sem0 + SEM_FOLDED);
+        peal_build_signal(b, s->rank, s->sem0 + (s->group->nhosts == 1 ? SEM_DONE : SEM_FOLDED));
     for (uint32_t r = s->first; b->plan->tile_bytes && r < s->last; r++)
         if (!peal_build_direct(b, r))
             peal_build_signal(b, r, s->sem0 + SEM_FEED_CREDIT);
@@ -481,7 +489,8 @@ static void emit_channel(struct build *b, const struct shape *s, const uint32_t 
         return;
     if (!alone)
         fold_lane(b, s);
-    outer_lanes(b, s, members);
+    if (s->group->nhosts > 1)
+        outer_lanes(b, s, members);
     if (!alone)
         deliver_lanes(b, s);
 }

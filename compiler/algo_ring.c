@@ -44,7 +44,7 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels, uin
             struct hop hop;
             peal_planner_hop(planner, order[p], order[(p + 1) % n], &hop);
             note_hop(&hop, &stage);
-            peal_load_add(&planner->load, &hop.path, candidate.hop_share, hop.scale);
+            peal_planner_load(planner, &hop, candidate.hop_share, hop.scale);
         }
     }
     stage.gap_us = 0; /* one message at a time in each direction: nothing queues behind it */
@@ -77,11 +77,12 @@ static peal_status enumerate(struct planner *planner)
 
 static void prepare(struct build *b, const struct candidate *candidate)
 {
+    uint32_t depth = b->plan->tile_bytes ? RING_DEPTH : 1;
     b->plan->nchunks = candidate->chunks;
     b->plan->nsems = (uint16_t)(3 * candidate->channels);
     uint32_t width = peal_ring_width(b->plan->nranks);
     for (uint32_t c = 0; c < candidate->channels; c++)
-        peal_build_region(b, PLAN_BUF_SCRATCH, width, RING_DEPTH, peal_build_slot_bytes(b));
+        peal_build_region(b, PLAN_BUF_SCRATCH, width, depth, peal_build_slot_bytes(b));
 }
 
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)

@@ -19,7 +19,7 @@ static void load_level(struct planner *planner, uint32_t depth, int up, double s
             if (place.depth != depth)
                 continue;
             peal_planner_hop(planner, up ? r : place.parent, up ? place.parent : r, &hop);
-            peal_load_add(&planner->load, &hop.path, share, hop.scale);
+            peal_planner_load(planner, &hop, share, hop.scale);
             stage->alpha_us = hop.alpha_us > stage->alpha_us ? hop.alpha_us : stage->alpha_us;
             stage->gap_us = hop.gap_us > stage->gap_us ? hop.gap_us : stage->gap_us;
         }
@@ -82,10 +82,11 @@ static peal_status enumerate(struct planner *planner)
 
 static void prepare(struct build *b, const struct candidate *candidate)
 {
+    uint32_t depth = b->plan->tile_bytes ? TREE_DEPTH : 1;
     b->plan->nchunks = candidate->chunks;
     b->plan->nsems = (uint16_t)(6 * candidate->channels);
     for (uint32_t i = 0; i < 2 * candidate->channels; i++)
-        peal_build_region(b, PLAN_BUF_SCRATCH, 2, TREE_DEPTH, peal_build_slot_bytes(b));
+        peal_build_region(b, PLAN_BUF_SCRATCH, 2, depth, peal_build_slot_bytes(b));
 }
 
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)

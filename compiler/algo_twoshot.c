@@ -26,7 +26,7 @@ static peal_status enumerate_channels(struct planner *planner, uint32_t channels
                 continue;
             peal_planner_hop(planner, r, to, &hop);
             /* Read by `to` on the way in, written by r on the way out. */
-            peal_load_add(&planner->load, &hop.path, 2 / n, 1);
+            peal_planner_load(planner, &hop, 2 / n, 1);
             move.alpha_us = hop.path.alpha_us > move.alpha_us ? hop.path.alpha_us : move.alpha_us;
             shake.gap_us = hop.path.gap_us > shake.gap_us ? hop.path.gap_us : shake.gap_us;
         }

@@ -3,6 +3,8 @@
  * further tile, what the busiest lane or resource needs. */
 #include "compiler.h"
 
+#include <string.h>
+
 #define SLOT_DEPTH 2.0
 
 peal_status peal_planner_add(struct planner *planner, const struct candidate *candidate)
@@ -47,6 +49,8 @@ void peal_candidate_total(struct planner *planner, struct candidate *candidate)
 {
     candidate->total_us_per_byte = planner->total.worst;
     candidate->total_resource = planner->total.worst_resource;
+    memcpy(candidate->engines, planner->engines, sizeof candidate->engines);
+    memset(planner->engines, 0, sizeof planner->engines);
     peal_load_clear(&planner->total);
 }
 

@@ -13,6 +13,7 @@
 
 #define STAGES_MAX 64u
 #define CHANNELS_MAX 32u
+#define ROWS_MAX 256u
 
 /* ---- the ranks that take part, host by host ---------------------------- */
 struct group {
@@ -20,6 +21,7 @@ struct group {
     const peal_fabric *fabric;
     uint32_t n;
     uint32_t nhosts;
+    uint32_t capacity;
     uint32_t *host_first; /* nhosts + 1: ranks of host h are [host_first[h], host_first[h + 1]) */
     uint32_t local_min;   /* ranks on the smallest and the largest host */
     uint32_t local_max;
@@ -59,6 +61,7 @@ enum algorithm {
     ALGO_HIERARCHICAL,
     ALGO_COUNT
 };
+#define ALGO_ANY ALGO_COUNT
 
 enum outer { OUTER_RING, OUTER_TREE };
 
@@ -88,6 +91,8 @@ struct candidate {
     double hop_share;      /* of the message, carried by one hop */
     uint32_t nstages;
     struct stage stage[STAGES_MAX];
+    uint32_t engines[PEAL_LINK_CLASS_COUNT]; /* bit 1 << engine */
+    char binding[64]; /* the resource that binds the largest message */
     double total_us_per_byte; /* load of the busiest resource over all stages */
     uint64_t total_resource;
 };
@@ -107,11 +112,14 @@ struct planner {
     struct group group;
     struct load load;
     struct load total;
+    uint32_t engines[PEAL_LINK_CLASS_COUNT]; /* of the hops loaded since the last candidate */
     peal_request request;
-    char algorithm[32];
+    enum algorithm algorithm; /* asked for, or ALGO_ANY */
+    uint64_t digest;          /* of the fabric */
     uint32_t count;
     uint32_t capacity;
     struct candidate *candidates;
+    uint32_t chosen[ROWS_MAX]; /* candidate of each row */
 };
 
 /* Adds a copy; channels and tile already set, stages costed. */
@@ -131,6 +139,8 @@ struct hop {
     double scale;
 };
 void peal_planner_hop(const struct planner *planner, uint32_t from, uint32_t to, struct hop *hop);
+/* `share` of the message travels over the hop, at `scale` of its bandwidth. */
+void peal_planner_load(struct planner *planner, const struct hop *hop, double share, double scale);
 /* Bytes per second / 1e9 that one lane moves: an SM's share, or without bound on a host. */
 double peal_planner_lane_gbs(const struct planner *planner);
 
@@ -165,6 +175,11 @@ void peal_build_drain(struct build *b);
 int peal_build_direct(const struct build *b, uint32_t peer);
 /* Bytes a slot needs for the candidate's tile in this plan. */
 uint64_t peal_build_slot_bytes(const struct build *b);
+
+/* Makes the plan of one row: every rank's program, sealed. */
+peal_status peal_lower(const struct planner *planner, const struct candidate *candidate,
+                       uint64_t min_bytes, uint64_t max_bytes, peal_diag *diag,
+                       struct peal_plan **plan_out);
 
 /* ---- algorithms -------------------------------------------------------------- */
 struct algo {
@@ -210,7 +225,6 @@ struct ring_part {
 };
 void peal_ring_body(struct build *b, const struct ring_part *part);
 uint32_t peal_ring_width(uint32_t n);
-/* Its two stages for positions 0..n-1 of `rings` rings, each a `share` of the message. */
 
 /* A tree allreduce of one chunk among members: an up lane and a down lane. */
 struct tree_part {

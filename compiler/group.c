@@ -20,7 +20,8 @@ uint32_t peal_group_host(const struct group *group, uint32_t rank)
 static peal_status split_hosts(struct group *group)
 {
     uint32_t hosts = peal_topo_hosts(group->fabric);
-    group->host_first = peal_calloc(group->ctx, (size_t)hosts + 1, sizeof(uint32_t));
+    group->capacity = hosts + 1;
+    group->host_first = peal_calloc(group->ctx, group->capacity, sizeof(uint32_t));
     if (!group->host_first)
         return PEAL_ERR_MEMORY;
     group->local_min = UINT32_MAX;
@@ -192,7 +193,6 @@ peal_status peal_group_init(struct group *group, peal_ctx *ctx, const peal_fabri
 void peal_group_free(struct group *group)
 {
     if (group->ctx)
-        peal_free(group->ctx, group->host_first,
-                  ((size_t)peal_topo_hosts(group->fabric) + 1) * sizeof(uint32_t));
+        peal_free(group->ctx, group->host_first, group->capacity * sizeof(uint32_t));
     group->host_first = NULL;
 }

@@ -33,3 +33,9 @@ void peal_planner_hop(const struct planner *planner, uint32_t from, uint32_t to,
     hop->gap_us = cost.gap_us > hop->path.gap_us ? cost.gap_us : hop->path.gap_us;
     hop->scale = cost.beta_scale;
 }
+
+void peal_planner_load(struct planner *planner, const struct hop *hop, double share, double scale)
+{
+    planner->engines[hop->path.link_class] |= 1u << hop->engine;
+    peal_load_add(&planner->load, &hop->path, share, scale);
+}

@@ -28,6 +28,22 @@ static void claim_slot(struct build *b, const struct ring_part *part, uint32_t n
         peal_build_wait(b, next, part->sem0 + 2, part->width);
 }
 
+/* The first chunk leaves as it is: by the lane itself where stores reach, since the folded ones
+ * that follow on the same semaphore go that way too. */
+static void start(struct build *b, const struct ring_part *part, uint32_t next)
+{
+    uint32_t chunk = chunk_at(part, 0);
+    struct plan_operand src = peal_op_user(b->self, part->in_buffer, chunk);
+    struct plan_operand slot = peal_op_slot(next, PLAN_BUF_SCRATCH, part->region, 0);
+    claim_slot(b, part, next);
+    if (!peal_build_direct(b, next)) {
+        peal_build_push(b, chunk, src, slot, part->sem0);
+        return;
+    }
+    peal_build_move(b, chunk, 1, &src, 1, &slot, PEAL_ENGINE_SM, 0);
+    peal_build_signal(b, next, part->sem0);
+}
+
 /* Folds what came for step k - 1 with the own input and passes it to the next rank. */
 static void pass_on(struct build *b, const struct ring_part *part, uint32_t k)
 {
@@ -77,9 +93,7 @@ void peal_ring_body(struct build *b, const struct ring_part *part)
     uint32_t n = part->n;
     uint32_t next = part->members[(part->self + 1) % n];
     uint32_t previous = part->members[(part->self + n - 1) % n];
-    claim_slot(b, part, next);
-    peal_build_push(b, chunk_at(part, 0), peal_op_user(b->self, part->in_buffer, chunk_at(part, 0)),
-                    peal_op_slot(next, PLAN_BUF_SCRATCH, part->region, 0), part->sem0);
+    start(b, part, next);
     for (uint32_t k = 1; k < n; k++) {
         peal_build_wait(b, previous, part->sem0, 0);
         if (k < n - 1)

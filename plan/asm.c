@@ -102,7 +102,7 @@ static peal_status read_index(struct asm_source *in, uint64_t most, uint64_t *va
 static peal_status read_chunk_operand(struct asm_source *in, uint8_t buffer,
                                       struct plan_operand *operand)
 {
-    uint64_t index;
+    uint64_t index = 0;
     PEAL_TRY(read_index(in, UINT32_MAX, &index));
     operand->buffer = buffer;
     operand->index = (uint32_t)index;
@@ -112,7 +112,7 @@ static peal_status read_chunk_operand(struct asm_source *in, uint8_t buffer,
 static peal_status read_slot_operand(struct asm_source *in, struct plan_operand *operand)
 {
     int packet = peal_asm_is_tagged(peal_asm_peek(in), 'p');
-    uint64_t slot;
+    uint64_t slot = 0;
     PEAL_TRY(peal_asm_tagged(in, packet ? 'p' : 's', "in[], out[], sR[] or pR[]",
                              PLAN_REGIONS_MAX - 1, &operand->index));
     PEAL_TRY(read_index(in, UINT16_MAX, &slot));
@@ -166,7 +166,7 @@ static peal_status read_operands(struct assembler *as, uint8_t *count)
 
 static peal_status read_event(struct asm_source *in, uint8_t *event)
 {
-    uint32_t number;
+    uint32_t number = 0;
     PEAL_TRY(peal_asm_tagged(in, 'e', "an event, e0 to e15", PLAN_EVENTS_MAX - 1, &number));
     *event = (uint8_t)number;
     return PEAL_OK;
@@ -174,7 +174,7 @@ static peal_status read_event(struct asm_source *in, uint8_t *event)
 
 static peal_status read_engine(struct asm_source *in, uint8_t *engine)
 {
-    uint32_t index;
+    uint32_t index = 0;
     PEAL_TRY(peal_asm_choose(in, &engines, &index));
     *engine = (uint8_t)index;
     return PEAL_OK;
@@ -199,7 +199,7 @@ static peal_status read_data(struct assembler *as, struct plan_step *step)
 
 static peal_status read_semaphore(struct asm_source *in, struct plan_step *step)
 {
-    uint64_t sem;
+    uint64_t sem = 0;
     PEAL_TRY(peal_asm_tagged(in, 'r', "a rank and semaphore, as in r1.0", UINT32_MAX, &step->peer));
     PEAL_TRY(peal_asm_mark(in, "."));
     PEAL_TRY(peal_asm_number(in, "a semaphore's number", UINT16_MAX, &sem));
@@ -216,7 +216,7 @@ static peal_status read_signal(struct asm_source *in, struct plan_step *step)
 
 static peal_status read_wait(struct asm_source *in, struct plan_step *step)
 {
-    uint64_t lag;
+    uint64_t lag = 0;
     PEAL_TRY(read_semaphore(in, step));
     if (!peal_asm_accept(in, "lag"))
         return PEAL_OK;
@@ -229,7 +229,7 @@ static peal_status read_await(struct asm_source *in, struct plan_step *step)
 {
     static const char *const words[] = {"free", "delivered"};
     static const struct asm_choice what = {"free or delivered", words, COUNT(words)};
-    uint32_t index;
+    uint32_t index = 0;
     PEAL_TRY(read_event(in, &step->event));
     PEAL_TRY(peal_asm_choose(in, &what, &index));
     step->what = (uint8_t)index;
@@ -389,7 +389,7 @@ static peal_status read_rank(struct assembler *as)
     PEAL_TRY(peal_asm_word(in, "rank"));
     PEAL_TRY(remember(as, &as->ranks, at));
     at = peal_asm_skip(in);
-    uint64_t number;
+    uint64_t number = 0;
     PEAL_TRY(peal_asm_number(in, "a rank's number", PLAN_RANKS_MAX, &number));
     if (number != as->rank)
         return peal_asm_fail(in, PEAL_ERR_INPUT, at, "ranks are written in order, from 0");
@@ -420,7 +420,7 @@ static peal_status read_weights(struct assembler *as)
 
 static peal_status read_chunks(struct assembler *as)
 {
-    uint64_t count;
+    uint64_t count = 0;
     PEAL_TRY(
         peal_asm_number(&as->in, "a number of chunks, at most 4194304", PLAN_CHUNKS_MAX, &count));
     as->plan->nchunks = (uint32_t)count;
@@ -429,8 +429,8 @@ static peal_status read_chunks(struct assembler *as)
 
 static peal_status read_region_sizes(struct asm_source *in, struct plan_region *region)
 {
-    uint64_t width;
-    uint64_t depth;
+    uint64_t width = 0;
+    uint64_t depth = 0;
     PEAL_TRY(peal_asm_word(in, "width"));
     PEAL_TRY(peal_asm_number(in, "a width of at most 65535", UINT16_MAX, &width));
     PEAL_TRY(peal_asm_word(in, "depth"));
@@ -448,7 +448,7 @@ static peal_status read_region(struct assembler *as)
     static const struct asm_choice kinds = {"scratch or packet", words, COUNT(words)};
     struct peal_plan *plan = as->plan;
     struct plan_region region = {0};
-    uint32_t kind;
+    uint32_t kind = 0;
     PEAL_TRY(peal_asm_choose(&as->in, &kinds, &kind));
     region.buffer = kind ? PLAN_BUF_PACKET : PLAN_BUF_SCRATCH;
     PEAL_TRY(read_region_sizes(&as->in, &region));
@@ -464,7 +464,7 @@ static peal_status read_link(struct assembler *as)
     struct asm_source *in = &as->in;
     struct peal_plan *plan = as->plan;
     struct plan_link link = {0};
-    uint32_t link_class;
+    uint32_t link_class = 0;
     PEAL_TRY(peal_asm_tagged(in, 'r', "a rank, as in r0", UINT32_MAX, &link.from));
     PEAL_TRY(peal_asm_mark(in, "->"));
     PEAL_TRY(peal_asm_tagged(in, 'r', "a rank, as in r0", UINT32_MAX, &link.to));
@@ -502,7 +502,7 @@ static const struct asm_choice settings = {"a setting of the plan, or rank", set
 
 static peal_status read_semaphores(struct assembler *as)
 {
-    uint64_t count;
+    uint64_t count = 0;
     PEAL_TRY(peal_asm_number(&as->in, "a number of semaphores", UINT16_MAX, &count));
     as->plan->nsems = (uint16_t)count;
     return PEAL_OK;
@@ -543,7 +543,7 @@ static peal_status read_settings(struct assembler *as)
     as->seen = 0;
     while (!peal_asm_word_is(peal_asm_peek(in), "rank")) {
         size_t at = in->at;
-        uint32_t setting;
+        uint32_t setting = 0;
         PEAL_TRY(peal_asm_choose(in, &settings, &setting));
         if (setting != SET_REGION && setting != SET_LINK)
             PEAL_TRY(once(as, at, 1u << setting));
@@ -584,8 +584,8 @@ static peal_status check_form(struct assembler *as)
 static peal_status begin_plan(struct assembler *as)
 {
     struct asm_source *in = &as->in;
-    uint32_t collective;
-    uint64_t ranks;
+    uint32_t collective = 0;
+    uint64_t ranks = 0;
     as->plan_at = peal_asm_skip(in);
     PEAL_TRY(peal_asm_word(in, "plan"));
     PEAL_TRY(peal_asm_choose(in, &collectives, &collective));
@@ -622,7 +622,7 @@ static peal_status read_plan(struct assembler *as)
 
 static peal_status read_header(struct asm_source *in)
 {
-    uint64_t version;
+    uint64_t version = 0;
     PEAL_TRY(peal_asm_word(in, "peal-table"));
     size_t at = peal_asm_skip(in);
     PEAL_TRY(peal_asm_number(in, "the version of the text form", UINT32_MAX, &version));

@@ -236,12 +236,10 @@ static int digits_value(struct asm_word digits, uint64_t most, uint64_t *value)
     if (digits.length == 0)
         return 0;
     for (size_t i = 0; i < digits.length; i++) {
-        char c = digits.text[i];
-        if (!is_digit(c) || sum > (UINT64_MAX - 9) / 10)
+        uint64_t digit = (uint64_t)(digits.text[i] - '0');
+        if (!is_digit(digits.text[i]) || digit > most || sum > (most - digit) / 10)
             return 0;
-        sum = 10 * sum + (uint64_t)(c - '0');
-        if (sum > most)
-            return 0;
+        sum = 10 * sum + digit;
     }
     *value = sum;
     return 1;
@@ -268,7 +266,7 @@ peal_status peal_asm_number(struct asm_source *in, const char *expected, uint64_
 
 peal_status peal_asm_u32(struct asm_source *in, const char *expected, uint32_t *value)
 {
-    uint64_t wide;
+    uint64_t wide = 0;
     PEAL_TRY(peal_asm_number(in, expected, UINT32_MAX, &wide));
     *value = (uint32_t)wide;
     return PEAL_OK;
@@ -283,7 +281,7 @@ peal_status peal_asm_tagged(struct asm_source *in, char letter, const char *expe
                             uint32_t *value)
 {
     struct asm_word word = peek_digits(in);
-    uint64_t wide;
+    uint64_t wide = 0;
     if (!peal_asm_is_tagged(word, letter) ||
         !digits_value((struct asm_word){word.text + 1, word.length - 1},
                       most < UINT32_MAX ? most : UINT32_MAX, &wide))

@@ -29,7 +29,8 @@ uint64_t peal_plan_load64(const void *at)
 
 static peal_status broken(const struct reader *in, const char *what)
 {
-    return peal_fail_at(in->diag, PEAL_ERR_INPUT, in->name, 0, 0, "byte %zu: %s", in->at, what);
+    return peal_fail_at(in->diag, PEAL_ERR_INPUT, in->name, 0, 0, "byte %zu of the plan: %s",
+                        in->at, what);
 }
 
 static peal_status no_memory(const struct reader *in)
@@ -59,7 +60,7 @@ static peal_status get_varint(struct reader *in, uint64_t *value)
 {
     uint64_t sum = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
-        uint8_t byte;
+        uint8_t byte = 0;
         PEAL_TRY(get_byte(in, &byte));
         uint64_t bits = byte & 0x7fu;
         if (shift == 63 && bits > 1)
@@ -77,7 +78,7 @@ static peal_status get_varint(struct reader *in, uint64_t *value)
 
 static peal_status get_u32(struct reader *in, uint32_t *value)
 {
-    uint64_t wide;
+    uint64_t wide = 0;
     PEAL_TRY(get_varint(in, &wide));
     if (wide > UINT32_MAX)
         return broken(in, "a number is larger than 32 bits");
@@ -87,7 +88,7 @@ static peal_status get_u32(struct reader *in, uint32_t *value)
 
 static peal_status get_u16(struct reader *in, uint16_t *value)
 {
-    uint64_t wide;
+    uint64_t wide = 0;
     PEAL_TRY(get_varint(in, &wide));
     if (wide > UINT16_MAX)
         return broken(in, "a number is larger than 16 bits");
@@ -97,7 +98,7 @@ static peal_status get_u16(struct reader *in, uint16_t *value)
 
 static peal_status get_text(struct reader *in, char *text, size_t bytes)
 {
-    uint64_t length;
+    uint64_t length = 0;
     PEAL_TRY(get_varint(in, &length));
     if (length >= bytes || length > in->end - in->at)
         return broken(in, "a text is too long");
@@ -124,9 +125,9 @@ static peal_status get_count(struct reader *in, uint32_t limit, size_t each, uin
 
 static peal_status get_weights(struct reader *in, struct peal_plan *plan)
 {
-    uint8_t weighted;
+    uint8_t weighted = 0;
     /* Equal chunks take no bytes, hence the limit of the format alone. */
-    uint32_t count;
+    uint32_t count = 0;
     PEAL_TRY(get_u32(in, &count));
     if (count == 0 || count > PLAN_CHUNKS_MAX)
         return broken(in, "a count of chunks is beyond its limits");
@@ -156,7 +157,7 @@ static peal_status get_region(struct reader *in, struct plan_region *region)
 
 static peal_status get_regions(struct reader *in, struct peal_plan *plan)
 {
-    uint32_t count;
+    uint32_t count = 0;
     PEAL_TRY(get_count(in, PLAN_REGIONS_MAX, 4, &count));
     plan->regions = peal_calloc(in->ctx, count, sizeof *plan->regions);
     if (!plan->regions)
@@ -178,7 +179,7 @@ static peal_status get_link(struct reader *in, struct plan_link *link)
 
 static peal_status get_links(struct reader *in, struct peal_plan *plan)
 {
-    uint32_t count;
+    uint32_t count = 0;
     PEAL_TRY(get_count(in, UINT32_MAX - 1, 5, &count));
     plan->links = peal_calloc(in->ctx, count, sizeof *plan->links);
     if (!plan->links)
@@ -209,7 +210,7 @@ static peal_status get_shared(struct reader *in, struct peal_plan *plan)
 static peal_status get_remote(struct reader *in, const struct peal_plan *plan,
                               struct plan_operand *operand, int is_source)
 {
-    uint32_t link;
+    uint32_t link = 0;
     PEAL_TRY(get_u32(in, &link));
     if (link >= plan->nlinks)
         return broken(in, "a link is beyond the plan's links");
@@ -221,7 +222,7 @@ static peal_status get_remote(struct reader *in, const struct peal_plan *plan,
 static peal_status get_operand(struct reader *in, const struct peal_plan *plan, uint32_t rank,
                                uint32_t chunk, int is_source, struct plan_operand *operand)
 {
-    uint8_t first;
+    uint8_t first = 0;
     PEAL_TRY(get_byte(in, &first));
     *operand = (struct plan_operand){.rank = rank, .buffer = first & WIRE_BUFFER_MASK};
     int is_slot = operand->buffer >= PLAN_BUF_SCRATCH;
@@ -302,7 +303,7 @@ static peal_status get_control(struct reader *in, struct plan_step *step, uint32
 static peal_status get_step(struct reader *in, const struct peal_plan *plan, uint32_t rank,
                             struct plan_step *step)
 {
-    uint8_t first;
+    uint8_t first = 0;
     PEAL_TRY(get_byte(in, &first));
     *step = (struct plan_step){.event = PLAN_NO_EVENT, .after = PLAN_NO_EVENT};
     step->op = first & WIRE_OP_MASK;
@@ -317,7 +318,7 @@ static peal_status get_step(struct reader *in, const struct peal_plan *plan, uin
 /* Each step takes at least two bytes; the sum of all is compared before memory is taken. */
 static peal_status get_lanes(struct reader *in, struct plan_rank *self)
 {
-    uint8_t count;
+    uint8_t count = 0;
     PEAL_TRY(get_byte(in, &count));
     if (count > PLAN_LANES_MAX)
         return broken(in, "a count is beyond its limit");
@@ -362,9 +363,9 @@ static peal_status get_rank(struct reader *in, const struct peal_plan *plan, uin
 static peal_status get_indexed_rank(struct reader *index, struct reader *programs,
                                     const struct peal_plan *plan, uint32_t rank, size_t start)
 {
-    uint64_t offset;
-    uint64_t length;
-    uint64_t hash;
+    uint64_t offset = 0;
+    uint64_t length = 0;
+    uint64_t hash = 0;
     PEAL_TRY(get_u64(index, &offset));
     PEAL_TRY(get_u64(index, &length));
     PEAL_TRY(get_u64(index, &hash));
@@ -406,10 +407,10 @@ static peal_status get_plan(struct reader *in, struct peal_plan *plan)
 /* What is needed before there is a plan to fill: costs, collective, number of ranks. */
 static peal_status begin_plan(struct reader *in, struct peal_plan **plan_out)
 {
-    uint64_t time_ps;
-    uint64_t bound_ps;
-    uint8_t collective;
-    uint32_t nranks;
+    uint64_t time_ps = 0;
+    uint64_t bound_ps = 0;
+    uint8_t collective = 0;
+    uint32_t nranks = 0;
     PEAL_TRY(get_u64(in, &time_ps));
     PEAL_TRY(get_u64(in, &bound_ps));
     PEAL_TRY(get_byte(in, &collective));

@@ -148,7 +148,8 @@ peal_status peal_allreduce(peal_comm *comm, const void *in, void *out, size_t co
         return rt_failure(comm, diag);
     if (comm->private_buffers)
         PEAL_TRY(stage(comm, row, diag));
-    enter(comm, row, in == out);
+    /* Where nothing is moved, nothing is in place: NULL is as good as any buffer. */
+    enter(comm, row, in == out && row->bytes);
     PEAL_TRY(rt_run(comm, row, diag));
     if (comm->private_buffers)
         unstage(comm, row, out);

@@ -226,7 +226,7 @@ static void note_ranks(struct decode *d)
 static int has_async(const struct plan_rank *rank)
 {
     for (uint32_t i = 0; i < rank->nsteps; i++)
-        if (rank->steps[i].event != PLAN_NO_EVENT)
+        if (rank->steps[i].event != PLAN_NO_EVENT || rank->steps[i].after != PLAN_NO_EVENT)
             return 1;
     return 0;
 }

@@ -20,7 +20,8 @@ const struct kern_set *kern_select(void)
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         return avx512;
     const struct kern_set *avx2 = kern_set_avx2();
-    if (avx2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
+    /* Every processor with AVX2 has F16C, and not every compiler can ask for that. */
+    if (avx2 && __builtin_cpu_supports("avx2"))
         return avx2;
 #endif
     return kern_set_base();

@@ -2,7 +2,7 @@
 /* The tables of defaults.def and the rules for reading them. */
 #include "defaults.h"
 
-#include "text.h"
+#include "topo_text.h"
 
 #include <string.h>
 

@@ -181,6 +181,7 @@ struct topo_network {
     double oversubscription;
     double latency_us;  /* added to the start-up of what crosses the spine */
     double *up_gbs;     /* of each (group, rail) */
+    const char **name;  /* of each, the spine last where there is one */
     int buffer_mib;     /* of one switch; -1 not stated, as pfc and ecn */
     int pfc;
     int ecn;
@@ -250,14 +251,14 @@ peal_status peal_topo_read_system(peal_fabric *fabric, const struct topo_doc *do
                                   const struct topo_elem *elem, struct topo_type *type,
                                   peal_diag *diag);
 
-/* ---- type.c: a type by itself */
+/* ---- shared.c: a type by itself */
 /* One without accelerators: ranks that share memory. */
 peal_status peal_topo_shared_memory(peal_fabric *fabric, struct topo_type *type, uint32_t ranks);
 /* ---- route.c: fills route, domain and the NIC of each rank. Needs the profile applied. */
 peal_status peal_topo_route_type(peal_fabric *fabric, struct topo_type *type);
 /* ---- nearest.c: chooses each rank's NIC. */
 peal_status peal_topo_nearest_nics(peal_fabric *fabric, struct topo_type *type);
-/* ---- cost.c */
+/* ---- topo_cost.c */
 void peal_topo_profile_init(struct topo_profile *profile);
 /* Scales a type's graph to the bandwidths that the profile states. */
 void peal_topo_profile_apply(const struct topo_profile *profile, struct topo_type *type);

@@ -6,7 +6,7 @@
 #include "nccl.h"
 
 #include "defaults.h"
-#include "text.h"
+#include "topo_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  */
 #include "defaults.h"
 #include "nccl.h"
-#include "text.h"
+#include "topo_text.h"
 
 /* The link from a node to the switch or CPU above it; NULL for roots. A switch is made
  * before what lies below it, so above is what has the smaller index. */

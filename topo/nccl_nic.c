@@ -7,7 +7,7 @@
  */
 #include "defaults.h"
 #include "nccl.h"
-#include "text.h"
+#include "topo_text.h"
 
 #include <string.h>
 

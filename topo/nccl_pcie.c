@@ -2,7 +2,7 @@
 /* How fast a <pci>'s link upward is, also where the file leaves it out. */
 #include "defaults.h"
 #include "nccl.h"
-#include "text.h"
+#include "topo_text.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * as rails.
  */
 #include "route.h"
-#include "text.h"
+#include "topo_text.h"
 
 #include <string.h>
 

@@ -6,9 +6,9 @@
  * switch's uplink and the other one's downlink, of which oversubscription says how much
  * narrower they are than the hosts below.
  */
-#include "fabric.h"
+#include "network.h"
 
-#include "text.h"
+#include "topo_text.h"
 
 #include <string.h>
 
@@ -74,6 +74,26 @@ static void sum_uplinks(peal_fabric *fabric)
         network->up_gbs[u] /= network->oversubscription;
 }
 
+static peal_status name_switches(peal_fabric *fabric)
+{
+    struct topo_network *network = &fabric->network;
+    uint32_t ups = network->groups * network->rails;
+
+    network->name = peal_topo_arena_alloc(&fabric->arena, (ups + 1) * sizeof *network->name);
+    if (!network->name)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t s = 0; s < ups; s++) {
+        char name[32];
+
+        peal_topo_switch_name(network, s, name, sizeof name);
+        network->name[s] = peal_topo_arena_text(&fabric->arena, name, strlen(name));
+        if (!network->name[s])
+            return PEAL_ERR_MEMORY;
+    }
+    network->name[ups] = "spine";
+    return PEAL_OK;
+}
+
 static peal_status number_switches(peal_fabric *fabric)
 {
     struct topo_network *network = &fabric->network;
@@ -100,7 +120,7 @@ static peal_status number_switches(peal_fabric *fabric)
     fabric->resources += 2 * (uint64_t)ups;
     /* One switch a group and rail, and the spine where there is something to join. */
     fabric->switches = (uint32_t)ups + (ups > 1);
-    return PEAL_OK;
+    return name_switches(fabric);
 }
 
 peal_status peal_topo_number(peal_fabric *fabric, peal_diag *diag)
@@ -113,4 +133,60 @@ peal_status peal_topo_number(peal_fabric *fabric, peal_diag *diag)
         return peal_fail(diag, status, "%s: more than %u hosts, or too many ranks or switches",
                          fabric->name, (unsigned)TOPO_HOSTS_MAX);
     return status;
+}
+
+/* ---- asking */
+
+uint32_t peal_topo_switch(const struct topo_network *network, uint32_t host, int32_t rail)
+{
+    uint32_t r = network->kind == TOPO_NETWORK_RAILS && rail > 0 ? (uint32_t)rail : 0;
+
+    return host / network->hosts_per_leaf * network->rails + r;
+}
+
+int peal_topo_crosses(const peal_fabric *fabric, uint32_t from_host, int32_t from_rail,
+                      uint32_t to_host, int32_t to_rail, struct topo_crossing *crossing)
+{
+    const struct topo_network *network = &fabric->network;
+    uint32_t from;
+    uint32_t to;
+
+    if (network->kind == TOPO_NETWORK_NONE)
+        return 0;
+    from = peal_topo_switch(network, from_host, from_rail);
+    to = peal_topo_switch(network, to_host, to_rail);
+    if (from == to)
+        return 0;
+    crossing->up = network->resource + 2 * (uint64_t)from;
+    crossing->down = network->resource + 2 * (uint64_t)to + 1;
+    crossing->up_gbs = network->up_gbs[from];
+    crossing->down_gbs = network->up_gbs[to];
+    return 1;
+}
+
+void peal_topo_switch_name(const struct topo_network *network, uint32_t index, char *text,
+                           size_t size)
+{
+    struct topo_text out;
+    uint32_t group = index / network->rails;
+
+    peal_topo_text_init(&out, text, size);
+    if (network->kind == TOPO_NETWORK_LEAVES) {
+        peal_topo_text_put(&out, "leaf");
+        peal_topo_text_u64(&out, group);
+        return;
+    }
+    peal_topo_text_put(&out, "rail");
+    peal_topo_text_u64(&out, index % network->rails);
+    if (network->groups > 1) {
+        peal_topo_text_put(&out, ".");
+        peal_topo_text_u64(&out, group);
+    }
+}
+
+struct topo_switch_facts peal_topo_switch_facts(const peal_fabric *fabric)
+{
+    const struct topo_network *network = &fabric->network;
+
+    return (struct topo_switch_facts){network->buffer_mib, network->pfc, network->ecn};
 }

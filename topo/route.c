@@ -224,24 +224,31 @@ static peal_status routes_from(peal_ctx *ctx, struct topo_type *type, struct top
     return PEAL_OK;
 }
 
-/* Ranks that reach each other over accelerator links, numbered by their lowest rank. */
+/* Ranks that reach each other over accelerator links, be it over others, numbered by
+ * their lowest rank. */
 static void find_domains(struct topo_type *type)
 {
     uint32_t n = type->accels;
 
     type->domains = 0;
     for (uint32_t a = 0; a < n; a++)
-        type->accel[a].domain = TOPO_NONE;
-    for (uint32_t a = 0; a < n; a++) {
-        uint32_t mine = type->accel[a].domain;
-
-        if (mine == TOPO_NONE)
-            mine = type->accel[a].domain = type->domains++;
-        for (uint32_t b = a + 1; b < n; b++) {
-            if (type->route[(size_t)a * n + b].link_class <= PEAL_LINK_XGMI &&
-                type->accel[b].domain == TOPO_NONE)
-                type->accel[b].domain = mine;
+        type->accel[a].domain = a;
+    for (int changed = 1; changed;) {
+        changed = 0;
+        for (uint32_t a = 0; a < n; a++) {
+            for (uint32_t b = 0; b < n; b++) {
+                if (type->route[(size_t)a * n + b].link_class <= PEAL_LINK_XGMI && a != b &&
+                    type->accel[a].domain < type->accel[b].domain) {
+                    type->accel[b].domain = type->accel[a].domain;
+                    changed = 1;
+                }
+            }
         }
+    }
+    for (uint32_t a = 0; a < n; a++) {
+        uint32_t lowest = type->accel[a].domain;
+
+        type->accel[a].domain = lowest == a ? type->domains++ : type->accel[lowest].domain;
     }
 }
 

@@ -7,7 +7,7 @@
  */
 #include "xml.h"
 
-#include "file.h"
+#include "topo_file.h"
 
 #include <libxml/parser.h>
 #include <libxml/xmlerror.h>

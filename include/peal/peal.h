@@ -388,9 +388,9 @@ typedef struct peal_row_info {
 PEAL_API PEAL_CHECK peal_status peal_table_get(const peal_table *table, peal_table_info *info);
 PEAL_API PEAL_CHECK peal_status peal_table_row(const peal_table *table, uint32_t row,
                                                peal_row_info *info);
-/* Every candidate considered for a row, best first, each costed at `bytes` (0: the row's
- * max_bytes); min_bytes and max_bytes of *info are both set to that size. ERR_ARG past the
- * last. Only tables from peal_table_plan hold candidates. */
+/* Every candidate considered, best first at the row's max_bytes, to which min_bytes
+ * and max_bytes of *info are set. ERR_ARG past the last. Only tables from
+ * peal_table_plan hold candidates. */
 PEAL_API PEAL_CHECK peal_status peal_table_candidate(const peal_table *table, uint32_t row,
                                                      uint32_t index, peal_row_info *info);
 

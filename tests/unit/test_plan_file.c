@@ -60,20 +60,23 @@ END_TEST
 START_TEST(the_encoding_is_what_the_document_says)
 {
     static const unsigned char golden[] = {
-        'P', 'E', 'A', 'L', 'P', 'L', 'A', 'N', /* magic */
-        1, 0, 0, 0, /* version */
-        0, 0, 0, 0, /* allreduce */
-        1, 0, 0, 0, /* ranks */
-        1, 0, 0, 0, /* rows */
-        40, 0, 0, 0, 0, 0, 0, 0, 85, 0, 0, 0, 0, 0, 0, 0, /* the plan: offset, length */
-        5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* time, bound */
-        0, 1, 8, 0x80, 0x02, /* collective, ranks, bytes 8..256 */
-        4, 'r', 'i', 'n', 'g', 0, 1, 0, /* algorithm, detail, channels, tile */
-        2, 1, 1, 3, /* chunks 2 weights 1 3 */
-        1, /* semaphores */
-        1, 2, 3, 1, 0x80, 0x01, /* region scratch width 3 depth 1 slot 128 */
-        0, /* links */
-        0, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0, /* rank 0: offset, length, hash */
+        'P', 'E', 'A', 'L',  'P',  'L',  'A', 'N', /* magic */
+        1,   0,   0,   0,                          /* version */
+        0,   0,   0,   0,                          /* allreduce */
+        1,   0,   0,   0,                          /* ranks */
+        1,   0,   0,   0,                          /* rows */
+        40,  0,   0,   0,    0,    0,    0,   0,
+        85,  0,   0,   0,    0,    0,    0,   0, /* the plan: offset, length */
+        5,   0,   0,   0,    0,    0,    0,   0,
+        0,   0,   0,   0,    0,    0,    0,   0, /* time, bound */
+        0,   1,   8,   0x80, 0x02,               /* collective, ranks, bytes 8..256 */
+        4,   'r', 'i', 'n',  'g',  0,    1,   0, /* algorithm, detail, channels, tile */
+        2,   1,   1,   3,                        /* chunks 2 weights 1 3 */
+        1,                                       /* semaphores */
+        1,   2,   3,   1,    0x80, 0x01,         /* region scratch width 3 depth 1 slot 128 */
+        0,                                       /* links */
+        0,   0,   0,   0,    0,    0,    0,   0,
+        20,  0,   0,   0,    0,    0,    0,   0, /* rank 0: offset, length, hash */
     };
     peal_table *table =
         assemble("peal-table 1 plan allreduce ranks 1 bytes 8..256 algorithm ring channels 1 "
@@ -82,10 +85,10 @@ START_TEST(the_encoding_is_what_the_document_says)
                  "body copy c1: in[1] -> s0[2] tma e4 signal r0.0 tma after e4 wait r0.0 lag 1 "
                  "post await e4 free");
     static const unsigned char program[] = {
-        0, 90, 0, 0, 1, 0, 3, 1, /* host, arch, busid, nic, lanes; pre, body, post */
-        0x10, 4, 1, 1, 0x08, 0x02, 0, 2, /* copy tma: event, chunk, ndst, in own, s0[2] */
-        0x96, 0, 0, 4, 0x07, 0, 0, 1, /* signal after e4; wait lag 1 */
-        0x08, 4}; /* await free */
+        0,    90, 0, 0, 1,    0,    3, 1, /* host, arch, busid, nic, lanes; pre, body, post */
+        0x10, 4,  1, 1, 0x08, 0x02, 0, 2, /* copy tma: event, chunk, ndst, in own, s0[2] */
+        0x96, 0,  0, 4, 0x07, 0,    0, 1, /* signal after e4; wait lag 1 */
+        0x08, 4};                         /* await free */
     struct peal_buf file = saved(table);
     size_t index_hash = sizeof golden;
     ck_assert_uint_eq(file.used, index_hash + 8 + sizeof program + 8);
@@ -190,9 +193,8 @@ END_TEST
 /* A plan section of one rank whose program is the given bytes, hash and all. */
 static peal_status decode_program(const unsigned char *program, size_t bytes, peal_diag *diag)
 {
-    static const unsigned char head[] = {
-        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,    8,    0x40, 1, 'x', 0,
-        0, 0, 4, 0, 1, 1, 2, 3, 1, 64, 0};
+    static const unsigned char head[] = {0, 0, 0,    0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,
+                                         1, 8, 0x40, 1, 'x', 0, 0, 0, 4, 0, 1, 1, 2, 3, 1, 64, 0};
     unsigned char index[WIRE_RANK_BYTES];
     peal_plan_store64(index, 0);
     peal_plan_store64(index + 8, bytes);
@@ -248,36 +250,56 @@ struct wrong_program {
 };
 static const struct wrong_program wrong_programs[] = {
     {{0, 0, 0, 0, 0}, 5, ""},
-    {{0x80, 0, 0, 0, 0, 0}, 6, "byte 60: a number is written longer than needed"},
-    {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0}, 11,
-     "byte 68: a number is larger than 64 bits"},
-    {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0}, 11,
-     "byte 68: a number is larger than 32 bits"},
-    {{0, 0, 24, 0, 0}, 5, "byte 61: a text is too long"},
-    {{0, 0, 2, 'x', 0, 0, 0}, 7, "byte 61: a text holds a zero byte"},
-    {{0, 0, 1, '"', 0, 0}, 6,
+    {{0x80, 0, 0, 0, 0, 0}, 6, "byte 60 of the plan: a number is written longer than needed"},
+    {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0},
+     11,
+     "byte 68 of the plan: a number is larger than 64 bits"},
+    {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0},
+     11,
+     "byte 68 of the plan: a number is larger than 32 bits"},
+    {{0, 0, 24, 0, 0}, 5, "byte 61 of the plan: a text is too long"},
+    {{0, 0, 2, 'x', 0, 0, 0}, 7, "byte 61 of the plan: a text holds a zero byte"},
+    {{0, 0, 1, '"', 0, 0},
+     6,
      "rank 0: busid and nic are printable ASCII without quotes, of at most 23 bytes"},
-    {{0, 0, 0, 0, 65}, 5, "byte 63: a count is beyond its limit"},
-    {{0, 0, 0, 0, 1, 0, 0xff, 0xff, 3, 0}, 10, "byte 68: a count is beyond the data"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 9, 0, 0}, 11, "byte 67: an unknown opcode"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x08, 0, 0}, 11, "byte 68: bytes behind a rank's last step"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x08, 16}, 10,
+    {{0, 0, 0, 0, 65}, 5, "byte 63 of the plan: a count is beyond its limit"},
+    {{0, 0, 0, 0, 1, 0, 0xff, 0xff, 3, 0}, 10, "byte 68 of the plan: a count is beyond the data"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 9, 0, 0}, 11, "byte 67 of the plan: an unknown opcode"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x08, 0, 0},
+     11,
+     "byte 68 of the plan: bytes behind a rank's last step"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x08, 16},
+     10,
      "rank 0 lane 0 step 0 (await): event 16 is not below 16"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x18, 1}, 10,
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x18, 1},
+     10,
      "rank 0 lane 0 step 0 (await): the step has no use for its field engine, which is set"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x87, 0, 0, 0}, 12, "byte 69: a step has unknown bits"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x96, 0, 0, 0xff}, 12,
-     "byte 71: a signal after no event is marked"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x76, 0, 0}, 11,
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x87, 0, 0, 0}, 12, "byte 69 of the plan: a step has unknown bits"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x96, 0, 0, 0xff},
+     12,
+     "byte 70 of the plan: a signal after no event is marked"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x76, 0, 0},
+     11,
      "rank 0 lane 0 step 0 (signal): engine 7 is not below 6"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x80, 0, 1, 8, 9}, 13, "byte 68: a step has unknown bits"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 200, 8, 9}, 13, "byte 70: a count is beyond the data"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 1, 0x18, 9}, 13, "byte 71: an operand has unknown bits"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 1, 1, 8, 0, 1}, 14, "byte 73: an operand's chunk is written "
-                                                          "though it is the step's own"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 1, 8, 13, 0}, 14, "byte 72: a link is beyond the plan's "
-                                                          "links"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 0, 8}, 12,
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x80, 0, 1, 8, 9},
+     13,
+     "byte 67 of the plan: a step has unknown bits"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 200, 8, 9},
+     13,
+     "byte 69 of the plan: a count is beyond the data"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 1, 0x18, 9},
+     13,
+     "byte 70 of the plan: an operand has unknown bits"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 1, 1, 8, 0, 1},
+     14,
+     "byte 72 of the plan: an operand's chunk is written "
+     "though it is the step's own"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 1, 8, 13, 0},
+     14,
+     "byte 72 of the plan: a link is beyond the plan's "
+     "links"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 0, 8},
+     12,
      "rank 0 lane 0 step 0 (copy): a data step needs a source and a destination"},
 };
 

@@ -61,24 +61,21 @@ static const struct wrong_text wrong_texts[] = {
      "t.s:2:6: expected a collective, found 'alreduce'; did you mean 'allreduce'?"},
     {"ranks 2", "ranks 65537",
      "t.s:2:22: expected a number of ranks, at most 65536, found '65537'"},
-    {"ranks 2", "ranks 65536",
-     "t.s:2:22: each rank has to be written, and there is at least one"},
+    {"ranks 2", "ranks 65536", "t.s:2:22: each rank has to be written, and there is at least one"},
     {"ranks 2", "ranks 0", "t.s:2:22: each rank has to be written, and there is at least one"},
     {"ranks 2", "ranks 3", "t.s:19:1: expected rank, found 'plan'"},
     {"8..1023", "8..1022",
      "t.s:0:0: plan 1 starts at 1024 bytes, not right behind the one before it: 1023"},
     {"8..1023", "2000..1023", "t.s:2:1: min bytes is larger than max bytes"},
     {"algorithm oneshot", "algorithm One", "t.s:2:1: algorithm is 1 to 63 of a-z, 0-9 and -"},
-    {"  algorithm oneshot\n", "",
-     "t.s:2:1: a plan needs algorithm and chunks before its ranks"},
+    {"  algorithm oneshot\n", "", "t.s:2:1: a plan needs algorithm and chunks before its ranks"},
     {"  channels 1\n", "  chanels 1\n",
      "t.s:4:3: expected a setting of the plan, or rank, found 'chanels'; did you mean "
      "'channels'?"},
     {"  channels 1\n", "  channels 1 channels 1\n", "t.s:4:14: this is given twice"},
     {"chunks 1", "chunks 0", "t.s:2:1: a plan has at least one chunk"},
     {"width 2", "width 0", "t.s:2:1: a region's width, depth and slot are at least 1"},
-    {"slot 1024", "slot 4294967297",
-     "t.s:2:1: slot bytes 4294967297 is not below 4294967297"},
+    {"slot 1024", "slot 4294967297", "t.s:2:1: slot bytes 4294967297 is not below 4294967297"},
     {"nvlink direct", "nvlnk direct",
      "t.s:7:17: expected a link class, found 'nvlnk'; did you mean 'nvlink'?"},
     {"r0 -> r1 nvlink", "r1 -> r1 nvlink", "t.s:2:1: a link runs from a rank to itself"},
@@ -101,8 +98,7 @@ static const struct wrong_text wrong_texts[] = {
     {"in[0] -> r1", "in[1] -> r1", "t.s:12:9: rank 0 lane 0 step 0 (put): chunk 1 is not below 1"},
     {"in[0] -> r1", "in[0] r1", "t.s:12:34: expected ->, found 'sm'"},
     {"in[0] -> r1", "in[x] -> r1", "t.s:12:20: expected an index, found 'x'"},
-    {"r1.p0[0]@1", "q1.p0[0]@1",
-     "t.s:12:26: expected in[], out[], sR[] or pR[], found 'q1'"},
+    {"r1.p0[0]@1", "q1.p0[0]@1", "t.s:12:26: expected in[], out[], sR[] or pR[], found 'q1'"},
     {"r1.p0[0]@1", "r1.p0[0]",
      "t.s:12:9: rank 0 lane 0 step 0 (put): a remote operand has no link"},
     {"r1.p0[0]@1", "r1.p0[0]@0", "t.s:12:34: links are counted from 1"},
@@ -137,8 +133,7 @@ static const struct wrong_text wrong_texts[] = {
     {"weights 1 2 70000", "weights 0 2 7", "t.s:19:1: a chunk's weight is at least 1"},
     {"weights 1 2 70000", "weights 1 2",
      "t.s:26:3: expected a weight for each chunk, found 'semaphores'"},
-    {"semaphores 2", "semaphores 257",
-     "t.s:19:1: the number of semaphores 257 is not below 257"},
+    {"semaphores 2", "semaphores 257", "t.s:19:1: the number of semaphores 257 is not below 257"},
     {"region scratch", "region scrtch",
      "t.s:27:10: expected scratch or packet, found 'scrtch'; did you mean 'scratch'?"},
     {"signal r1.1", "signal r1.2",
@@ -158,8 +153,9 @@ static const struct wrong_text wrong_texts[] = {
      "t.s:40:9: rank 0 lane 0 step 5 (put_reduce): put_reduce and get_reduce have one "
      "destination"},
     {"lag 2", "lag 65536", "t.s:42:23: expected a lag of at most 65535, found '65536'"},
-    {"e0 free", "e0 fre", "t.s:45:18: expected free or delivered, found 'fre'; did you mean "
-                          "'free'?"},
+    {"e0 free", "e0 fre",
+     "t.s:45:18: expected free or delivered, found 'fre'; did you mean "
+     "'free'?"},
     {"host 3", "host 65536", "t.s:48:3: rank 1: host 65536 is not below 65536"},
 };
 
@@ -244,6 +240,15 @@ START_TEST(long_lines_are_refused)
 }
 END_TEST
 
+START_TEST(the_largest_number_goes_round)
+{
+    peal_table *table = assemble("peal-table 1 plan allreduce ranks 1 bytes 0..8 algorithm x "
+                                 "predicted_ps 18446744073709551615 chunks 1 rank 0");
+    ck_assert_uint_eq(table->rows[0].plan->time_ps, UINT64_MAX);
+    peal_table_destroy(table);
+}
+END_TEST
+
 START_TEST(many_weights_go_round)
 {
     struct peal_buf text;
@@ -312,6 +317,7 @@ int main(void)
     tcase_add_test(tests, cut_text_is_refused_unless_a_row_ends_there);
     tcase_add_test(tests, odd_bytes_are_refused_or_read);
     tcase_add_test(tests, long_lines_are_refused);
+    tcase_add_test(tests, the_largest_number_goes_round);
     tcase_add_test(tests, many_weights_go_round);
     tcase_add_test(tests, assembling_survives_every_failed_allocation);
     tcase_add_test(tests, a_writers_refusal_comes_back);

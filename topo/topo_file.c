@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading by file descriptor: no stream, no buffer but the caller's. */
 #define _POSIX_C_SOURCE 200809L
-#include "file.h"
+#include "topo_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole files into memory, and names relative to a directory. */
-#ifndef PEAL_TOPO_FILE_H
-#define PEAL_TOPO_FILE_H
+#ifndef PEAL_TOPO_TOPO_FILE_H
+#define PEAL_TOPO_TOPO_FILE_H
 
 #include "base.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* strtod and printf follow the process's locale, so numbers are read and written here. */
-#include "text.h"
+#include "topo_text.h"
 
 #include <string.h>
 

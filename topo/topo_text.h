@@ -2,8 +2,8 @@
 /*
  * Numbers and bus ids to and from text, the same in every locale.
  */
-#ifndef PEAL_TOPO_TEXT_H
-#define PEAL_TOPO_TEXT_H
+#ifndef PEAL_TOPO_TOPO_TEXT_H
+#define PEAL_TOPO_TOPO_TEXT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a request to a table: candidates, their costs at each size, and the sizes at which another
+ * candidate becomes better. */
+#include "compiler.h"
+
+#include <string.h>
+
+#define MIN_BYTES_DEFAULT 8u
+#define MAX_BYTES_DEFAULT (8ull << 30)
+#define SCRATCH_DEFAULT (256ull << 20)
+/* A choice stands until it is this much slower than the best: fewer, longer rows. */
+#define KEEP_FACTOR 1.02
+/* Of candidates this close to the best, the one with the fewest lanes is taken. */
+#define TIE_FACTOR 1.01
+
+struct pick {
+    uint32_t index;
+    double price; /* time, with the price of its SMs */
+};
+
+static void planner_free(peal_ctx *ctx, void *opaque)
+{
+    struct planner *planner = opaque;
+    peal_load_free(&planner->load);
+    peal_load_free(&planner->total);
+    peal_group_free(&planner->group);
+    peal_free(ctx, planner->candidates, planner->capacity * sizeof *planner->candidates);
+    peal_free(ctx, planner, sizeof *planner);
+}
+
+/* ---- choosing ----------------------------------------------------------------- */
+
+static int fits(const struct planner *planner, const struct candidate *candidate, uint64_t bytes)
+{
+    return bytes <= candidate->max_bytes &&
+           peal_candidate_scratch(candidate, bytes) <= planner->request.scratch_limit;
+}
+
+static double price_of(const struct planner *planner, uint32_t index, uint64_t bytes)
+{
+    const struct candidate *candidate = &planner->candidates[index];
+    struct cost cost;
+    peal_candidate_cost(candidate, bytes, &cost);
+    uint32_t sms = planner->group.accelerators ? candidate->lanes : 0;
+    /* Compared as whole picoseconds, so that no rounding mode or compiler decides. */
+    double price = cost.time_us * (1 + planner->request.sm_price * sms) * 1e6;
+    return (double)(uint64_t)(price + 0.5);
+}
+
+/* The one that needs least scratch, when the bound rules all out: shrink rather than fail. */
+static uint32_t smallest(const struct planner *planner, uint64_t bytes)
+{
+    uint32_t best = 0;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < planner->count; i++) {
+        uint64_t scratch = peal_candidate_scratch(&planner->candidates[i], bytes);
+        if (bytes <= planner->candidates[i].max_bytes && scratch < least) {
+            least = scratch;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static struct pick pick_best(const struct planner *planner, uint64_t bytes)
+{
+    struct pick best = {UINT32_MAX, 0};
+    for (uint32_t i = 0; i < planner->count; i++) {
+        if (!fits(planner, &planner->candidates[i], bytes))
+            continue;
+        double price = price_of(planner, i, bytes);
+        if (best.index == UINT32_MAX || price < best.price)
+            best = (struct pick){i, price};
+    }
+    if (best.index == UINT32_MAX) {
+        best.index = smallest(planner, bytes);
+        best.price = price_of(planner, best.index, bytes);
+    }
+    return best;
+}
+
+static uint32_t pick_simplest(const struct planner *planner, uint64_t bytes)
+{
+    struct pick best = pick_best(planner, bytes);
+    uint32_t chosen = best.index;
+    for (uint32_t i = 0; i < planner->count; i++)
+        if (fits(planner, &planner->candidates[i], bytes) &&
+            planner->candidates[i].lanes < planner->candidates[chosen].lanes &&
+            price_of(planner, i, bytes) <= best.price * TIE_FACTOR)
+            chosen = i;
+    return chosen;
+}
+
+static int still_good(const struct planner *planner, uint32_t index, uint64_t bytes)
+{
+    if (!fits(planner, &planner->candidates[index], bytes))
+        return pick_best(planner, bytes).index == index;
+    return price_of(planner, index, bytes) <= pick_best(planner, bytes).price * KEEP_FACTOR;
+}
+
+/* The last size of [good, bad) at which the candidate is still good. */
+static uint64_t bisect(const struct planner *planner, uint32_t index, uint64_t good, uint64_t bad)
+{
+    while (bad - good > 1) {
+        uint64_t middle = good + (bad - good) / 2;
+        if (still_good(planner, index, middle))
+            good = middle;
+        else
+            bad = middle;
+    }
+    return good;
+}
+
+static uint64_t next_size(uint64_t bytes, uint64_t limit)
+{
+    uint64_t step = bytes / 8 ? bytes / 8 : 1;
+    return bytes > limit - step ? limit : bytes + step;
+}
+
+static uint64_t row_end(const struct planner *planner, uint32_t index, uint64_t from, uint64_t to)
+{
+    uint64_t good = from;
+    while (good < to) {
+        uint64_t probe = next_size(good, to);
+        if (!still_good(planner, index, probe))
+            return bisect(planner, index, good, probe);
+        good = probe;
+    }
+    return to;
+}
+
+/* ---- describing --------------------------------------------------------------------- */
+
+static void describe_binding(const struct candidate *candidate, const struct cost *cost,
+                             char *text, size_t size)
+{
+    if (cost->alpha_us * 2 > cost->time_us)
+        peal_copy_text(text, size, "latency");
+    else if (cost->lane_bound)
+        peal_copy_text(text, size, "copy rate of the lanes");
+    else
+        peal_copy_text(text, size, candidate->binding);
+}
+
+static void describe(const struct planner *planner, uint32_t index, uint64_t min_bytes,
+                     uint64_t max_bytes, peal_row_info *info)
+{
+    const struct candidate *candidate = &planner->candidates[index];
+    const struct algo *algo = peal_algo_get(candidate->algo);
+    struct cost low, high;
+    double n = planner->group.n;
+    memset(info, 0, sizeof *info);
+    info->size = sizeof *info;
+    info->min_bytes = min_bytes;
+    info->max_bytes = max_bytes;
+    peal_candidate_cost(candidate, min_bytes, &low);
+    peal_candidate_cost(candidate, max_bytes, &high);
+    peal_copy_text(info->algorithm, sizeof info->algorithm, algo->name);
+    algo->detail(candidate, info->detail, sizeof info->detail);
+    info->channels = candidate->channels;
+    info->hop_bytes = (uint64_t)(candidate->hop_share * (double)max_bytes);
+    if (candidate->tile_bytes && candidate->tile_bytes < info->hop_bytes)
+        info->hop_bytes = info->tile_bytes = candidate->tile_bytes;
+    info->protocol = candidate->algo == ALGO_ONESHOT ? "packet" : "simple";
+    memcpy(info->move_engines, candidate->engines, sizeof info->move_engines);
+    info->scratch_bytes = peal_candidate_scratch(candidate, max_bytes);
+    info->sms = planner->group.accelerators ? candidate->lanes : 0;
+    info->time_us = high.time_us;
+    info->time_min_us = low.time_us;
+    info->alpha_us = high.alpha_us;
+    info->algbw_gbs = high.time_us > 0 ? (double)max_bytes / (high.time_us * 1e3) : 0;
+    info->busbw_gbs = info->algbw_gbs * 2 * (n - 1) / n;
+    info->bound_us = planner->group.bound_beta * (double)max_bytes;
+    if (info->bound_us < planner->group.bound_alpha)
+        info->bound_us = planner->group.bound_alpha;
+    info->latency_bound = high.alpha_us * 2 > high.time_us;
+    describe_binding(candidate, &high, info->binding, sizeof info->binding);
+}
+
+/* ---- the request -------------------------------------------------------------------- */
+
+static peal_status read_algorithm(struct planner *planner, peal_diag *diag)
+{
+    const char *name = planner->request.algorithm;
+    planner->algorithm = ALGO_ANY;
+    planner->request.algorithm = NULL; /* the caller's string need not outlive the call */
+    if (!name)
+        return PEAL_OK;
+    for (uint32_t i = 0; i < ALGO_COUNT; i++)
+        if (peal_streq(name, peal_algo_get((enum algorithm)i)->name)) {
+            planner->algorithm = (enum algorithm)i;
+            return PEAL_OK;
+        }
+    return peal_fail(diag, PEAL_ERR_ARG,
+                     "unknown algorithm %s; known are oneshot, twoshot, tree, ring, hierarchical",
+                     name);
+}
+
+static peal_status check_engines(const struct planner *planner, peal_diag *diag)
+{
+    uint32_t arch = peal_topo_rank_arch(planner->fabric, 0);
+    for (uint32_t c = 0; c < PEAL_LINK_CLASS_COUNT; c++) {
+        uint32_t asked = planner->request.move_engine[c];
+        uint32_t can = peal_plan_engines((uint8_t)c, 1, arch) | peal_plan_engines((uint8_t)c, 0, arch);
+        if (asked > PEAL_ENGINE_COUNT)
+            return peal_fail(diag, PEAL_ERR_ARG, "unknown engine number %u", asked - 1);
+        if (asked && !(can & 1u << (asked - 1)))
+            return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "engine %s cannot move over %s here",
+                             peal_engine_name((peal_engine)(asked - 1)),
+                             peal_link_class_name((peal_link_class)c));
+    }
+    return PEAL_OK;
+}
+
+static peal_status read_request(struct planner *planner, const peal_request *request,
+                                peal_diag *diag)
+{
+    peal_request *to = &planner->request;
+    if (peal_import(to, sizeof *to, request) != PEAL_OK)
+        return peal_fail(diag, PEAL_ERR_ARG, "request of an unknown version");
+    to->min_bytes = to->min_bytes ? to->min_bytes : MIN_BYTES_DEFAULT;
+    to->max_bytes = to->max_bytes ? to->max_bytes : MAX_BYTES_DEFAULT;
+    to->scratch_limit = to->scratch_limit ? to->scratch_limit : SCRATCH_DEFAULT;
+    if (to->collective != PEAL_ALLREDUCE)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "only allreduce is planned so far");
+    if (to->min_bytes > to->max_bytes || to->max_bytes > 1ull << 46)
+        return peal_fail(diag, PEAL_ERR_ARG, "sizes from %llu to %llu bytes are no range below 64 TiB",
+                         (unsigned long long)to->min_bytes, (unsigned long long)to->max_bytes);
+    if (to->channels > CHANNELS_MAX)
+        return peal_fail(diag, PEAL_ERR_ARG, "%u channels; at most %u", to->channels, CHANNELS_MAX);
+    if (to->tile_bytes % PLAN_ALIGN)
+        return peal_fail(diag, PEAL_ERR_ARG, "a tile is a multiple of %u bytes", PLAN_ALIGN);
+    if (!(to->sm_price >= 0 && to->sm_price <= 1000))
+        return peal_fail(diag, PEAL_ERR_ARG, "the price of an SM lies between 0 and 1000");
+    PEAL_TRY(read_algorithm(planner, diag));
+    return check_engines(planner, diag);
+}
+
+/* ---- the table ----------------------------------------------------------------------- */
+
+static peal_status enumerate_alone(struct planner *planner)
+{
+    struct candidate candidate = {.algo = planner->algorithm == ALGO_ANY ? ALGO_RING
+                                                                         : planner->algorithm,
+                                  .channels = 1,
+                                  .max_bytes = UINT64_MAX,
+                                  .chunks = 1,
+                                  .lanes = 1,
+                                  .nstages = 1,
+                                  .hop_share = 1};
+    candidate.stage[0].levels = 1;
+    candidate.stage[0].us_per_byte = 1 / (peal_topo_reduce_gbs(planner->fabric, 0) * 1e3);
+    candidate.stage[0].lane_bound = 1;
+    return peal_planner_add(planner, &candidate);
+}
+
+/* Written down now: a table outlives its fabric. */
+static void name_binding(const struct planner *planner, struct candidate *candidate)
+{
+    struct cost cost;
+    peal_candidate_cost(candidate, planner->request.max_bytes, &cost);
+    if (planner->group.n > 1)
+        peal_topo_resource_name(planner->fabric, cost.resource, candidate->binding,
+                                sizeof candidate->binding);
+}
+
+static peal_status enumerate(struct planner *planner, peal_diag *diag)
+{
+    peal_status status = PEAL_OK;
+    if (planner->group.n == 1)
+        status = enumerate_alone(planner);
+    for (uint32_t i = 0; status == PEAL_OK && planner->group.n > 1 && i < ALGO_COUNT; i++)
+        if (planner->algorithm == ALGO_ANY || planner->algorithm == (enum algorithm)i)
+            status = peal_algo_get((enum algorithm)i)->enumerate(planner);
+    for (uint32_t i = 0; i < planner->count; i++)
+        name_binding(planner, &planner->candidates[i]);
+    if (status != PEAL_OK)
+        return peal_fail(diag, status, "costing failed: %s", peal_status_text(status));
+    if (!planner->count)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                         "no algorithm serves %u ranks on %u hosts with these parameters%s",
+                         planner->group.n, planner->group.nhosts,
+                         planner->group.direct_hosts
+                             ? ""
+                             : "; oneshot and twoshot need loads and stores between all ranks");
+    return PEAL_OK;
+}
+
+static peal_status make_rows(struct planner *planner, peal_table **table_out)
+{
+    uint64_t ends[ROWS_MAX];
+    uint32_t count = 0;
+    uint64_t from = planner->request.min_bytes;
+    for (;;) {
+        uint32_t index = pick_simplest(planner, from);
+        uint64_t to = count + 1 == ROWS_MAX
+                          ? planner->request.max_bytes
+                          : row_end(planner, index, from, planner->request.max_bytes);
+        planner->chosen[count] = index;
+        ends[count++] = to;
+        if (to >= planner->request.max_bytes)
+            break;
+        from = to + 1;
+    }
+    peal_table *table;
+    PEAL_TRY(peal_table_create(planner->ctx, count, &table));
+    table->collective = planner->request.collective;
+    table->nranks = planner->group.n;
+    for (uint32_t i = 0; i < count; i++)
+        describe(planner, planner->chosen[i], i ? ends[i - 1] + 1 : planner->request.min_bytes,
+                 ends[i], &table->rows[i].info);
+    *table_out = table;
+    return PEAL_OK;
+}
+
+static peal_status plan(struct planner *planner, const peal_request *request, peal_diag *diag,
+                        peal_table **table_out)
+{
+    peal_fabric_info info = {.size = sizeof info};
+    PEAL_TRY(peal_fabric_get(planner->fabric, &info));
+    planner->digest = info.digest;
+    PEAL_TRY(read_request(planner, request, diag));
+    PEAL_TRY(peal_group_init(&planner->group, planner->ctx, planner->fabric,
+                             planner->request.ranks, diag));
+    if (peal_load_init(&planner->load, planner->ctx, planner->fabric) != PEAL_OK ||
+        peal_load_init(&planner->total, planner->ctx, planner->fabric) != PEAL_OK)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    PEAL_TRY(enumerate(planner, diag));
+    if (make_rows(planner, table_out) != PEAL_OK)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    return PEAL_OK;
+}
+
+peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric *fabric, const peal_request *request,
+                            peal_diag *diag, peal_table **table_out)
+{
+    if (!ctx || !fabric || !request || !table_out)
+        return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");
+    struct planner *planner = peal_calloc(ctx, 1, sizeof *planner);
+    if (!planner)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    planner->ctx = ctx;
+    planner->fabric = fabric;
+    peal_table *table = NULL;
+    peal_status status = plan(planner, request, diag, &table);
+    if (status != PEAL_OK) {
+        planner_free(ctx, planner);
+        return status;
+    }
+    table->planner = planner;
+    table->planner_free = planner_free;
+    planner->fabric = NULL;
+    *table_out = table;
+    return PEAL_OK;
+}
+
+/* ---- what a planned table can still tell and do ---------------------------------------- */
+
+peal_status peal_table_candidate(const peal_table *table, uint32_t row, uint32_t index,
+                                 peal_row_info *info)
+{
+    if (!table || !info || row >= table->nrows || !table->planner)
+        return PEAL_ERR_ARG;
+    const struct planner *planner = table->planner;
+    uint64_t bytes = table->rows[row].info.max_bytes;
+    if (index >= planner->count)
+        return PEAL_ERR_ARG;
+    for (uint32_t i = 0; i < planner->count; i++) {
+        uint32_t better = 0;
+        double price = price_of(planner, i, bytes);
+        for (uint32_t k = 0; k < planner->count; k++) {
+            double other = price_of(planner, k, bytes);
+            better += other < price || (other == price && k < i);
+        }
+        if (better != index)
+            continue;
+        peal_row_info found;
+        describe(planner, i, bytes, bytes, &found);
+        return peal_export(info, &found, sizeof found);
+    }
+    return PEAL_ERR_INTERNAL;
+}
+
+static void note_compiled(struct table_row *row)
+{
+    peal_row_info info;
+    peal_plan_describe(row->plan, &info);
+    row->info.scratch_bytes = info.scratch_bytes;
+    row->info.sms = row->info.sms ? info.sms : 0;
+    row->info.tile_bytes = info.tile_bytes;
+    memcpy(row->info.move_engines, info.move_engines, sizeof info.move_engines);
+}
+
+static peal_status lower_rows(peal_table *table, const struct planner *planner, peal_diag *diag)
+{
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        struct table_row *row = &table->rows[i];
+        if (row->plan)
+            continue;
+        PEAL_TRY(peal_lower(planner, &planner->candidates[planner->chosen[i]],
+                            row->info.min_bytes, row->info.max_bytes, diag, &row->plan));
+        note_compiled(row);
+    }
+    return PEAL_OK;
+}
+
+peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric, peal_diag *diag)
+{
+    if (!table || !fabric || !table->planner)
+        return peal_fail(diag, PEAL_ERR_ARG, "only a planned table can be compiled");
+    struct planner *planner = table->planner;
+    peal_fabric_info info = {.size = sizeof info};
+    PEAL_TRY(peal_fabric_get(fabric, &info));
+    if (info.digest != planner->digest)
+        return peal_fail(diag, PEAL_ERR_ARG, "the table was planned on another fabric");
+    planner->fabric = fabric;
+    planner->group.fabric = fabric;
+    peal_status status = lower_rows(table, planner, diag);
+    planner->fabric = NULL;
+    planner->group.fabric = NULL;
+    PEAL_TRY(status);
+    return peal_table_verify(table, NULL, NULL, NULL, diag);
+}
