@@ -54,8 +54,7 @@ static uint32_t distinct_nics(const struct group *group, uint32_t host, uint32_t
     return count;
 }
 
-static uint32_t gateway(const struct group *group, uint32_t host, uint32_t gateways,
-                        uint32_t shard)
+static uint32_t gateway(const struct group *group, uint32_t host, uint32_t gateways, uint32_t shard)
 {
     uint32_t first_of[LOCAL_MAX];
     uint32_t ranks = host_ranks(group, host);

@@ -28,7 +28,8 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
                 continue;
             peal_planner_hop(planner, r, to, &hop);
             peal_planner_load(planner, &hop, 1, PACKET_SCALE);
-            stage.alpha_us = hop.path.alpha_us > stage.alpha_us ? hop.path.alpha_us : stage.alpha_us;
+            stage.alpha_us =
+                hop.path.alpha_us > stage.alpha_us ? hop.path.alpha_us : stage.alpha_us;
             stage.gap_us = hop.path.gap_us > stage.gap_us ? hop.path.gap_us : stage.gap_us;
         }
     stage.gap_us *= group->n - 2.0;

@@ -26,9 +26,9 @@ uint32_t peal_build_region(struct build *b, uint8_t buffer, uint32_t width, uint
                            uint64_t slot_bytes)
 {
     struct peal_plan *plan = b->plan;
-    peal_status status = peal_grow(plan->ctx, (void **)&plan->regions, &plan->regions_capacity,
-                                   (size_t)plan->nregions + 1, sizeof *plan->regions,
-                                   PLAN_REGIONS_MAX);
+    peal_status status =
+        peal_grow(plan->ctx, (void **)&plan->regions, &plan->regions_capacity,
+                  (size_t)plan->nregions + 1, sizeof *plan->regions, PLAN_REGIONS_MAX);
     if (status != PEAL_OK || width > UINT16_MAX) {
         fail(b, status != PEAL_OK ? status : PEAL_ERR_LIMIT);
         return 0;
@@ -63,9 +63,8 @@ static void add_step(struct build *b, const struct plan_step *step)
     struct plan_rank *rank = &b->plan->ranks[b->self];
     if (b->status != PEAL_OK)
         return;
-    peal_status status =
-        peal_grow(b->plan->ctx, (void **)&rank->steps, &rank->steps_capacity,
-                  (size_t)rank->nsteps + 1, sizeof *rank->steps, 1u << 26);
+    peal_status status = peal_grow(b->plan->ctx, (void **)&rank->steps, &rank->steps_capacity,
+                                   (size_t)rank->nsteps + 1, sizeof *rank->steps, 1u << 26);
     if (status != PEAL_OK) {
         fail(b, status);
         return;

@@ -25,9 +25,9 @@ struct group {
     uint32_t *host_first; /* nhosts + 1: ranks of host h are [host_first[h], host_first[h + 1]) */
     uint32_t local_min;   /* ranks on the smallest and the largest host */
     uint32_t local_max;
-    int accelerators;     /* 0: host processes, whose lanes share one core */
-    int direct_hosts;     /* every pair of one host reaches each other by load and store */
-    double bound_beta;    /* us per byte: no schedule moves a message faster */
+    int accelerators;  /* 0: host processes, whose lanes share one core */
+    int direct_hosts;  /* every pair of one host reaches each other by load and store */
+    double bound_beta; /* us per byte: no schedule moves a message faster */
     double bound_alpha;
     uint64_t bound_resource;
 };
@@ -53,14 +53,7 @@ void peal_load_clear(struct load *load);
 void peal_load_add(struct load *load, const struct topo_path *path, double share, double scale);
 
 /* ---- candidates ---------------------------------------------------------- */
-enum algorithm {
-    ALGO_ONESHOT,
-    ALGO_TWOSHOT,
-    ALGO_TREE,
-    ALGO_RING,
-    ALGO_HIERARCHICAL,
-    ALGO_COUNT
-};
+enum algorithm { ALGO_ONESHOT, ALGO_TWOSHOT, ALGO_TREE, ALGO_RING, ALGO_HIERARCHICAL, ALGO_COUNT };
 #define ALGO_ANY ALGO_COUNT
 
 enum outer { OUTER_RING, OUTER_TREE };
@@ -83,17 +76,17 @@ struct candidate {
     uint32_t channels;
     uint32_t gateways;
     enum outer outer;
-    uint64_t tile_bytes;   /* 0: whole chunks */
-    uint64_t max_bytes;    /* cannot serve more; UINT64_MAX */
-    uint32_t chunks;       /* equal chunks of the message */
-    uint32_t lanes;        /* of the busiest rank */
-    uint64_t slots;        /* scratch slots of the busiest rank, both parities and depths */
-    double hop_share;      /* of the message, carried by one hop */
+    uint64_t tile_bytes; /* 0: whole chunks */
+    uint64_t max_bytes;  /* cannot serve more; UINT64_MAX */
+    uint32_t chunks;     /* equal chunks of the message */
+    uint32_t lanes;      /* of the busiest rank */
+    uint64_t slots;      /* scratch slots of the busiest rank, both parities and depths */
+    double hop_share;    /* of the message, carried by one hop */
     uint32_t nstages;
     struct stage stage[STAGES_MAX];
     uint32_t engines[PEAL_LINK_CLASS_COUNT]; /* bit 1 << engine */
-    char binding[64]; /* the resource that binds the largest message */
-    double total_us_per_byte; /* load of the busiest resource over all stages */
+    char binding[64];                        /* the resource that binds the largest message */
+    double total_us_per_byte;                /* load of the busiest resource over all stages */
     uint64_t total_resource;
 };
 

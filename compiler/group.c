@@ -155,8 +155,9 @@ static void bound_hosts(struct group *group)
     uint64_t binding = 0;
     for (uint32_t h = 0; h < group->nhosts; h++) {
         uint32_t alike = h;
-        while (alike > 0 && peal_topo_host_type(group->fabric, alike - 1) ==
-                                peal_topo_host_type(group->fabric, h) &&
+        while (alike > 0 &&
+               peal_topo_host_type(group->fabric, alike - 1) ==
+                   peal_topo_host_type(group->fabric, h) &&
                group->host_first[alike] - group->host_first[alike - 1] ==
                    group->host_first[h + 1] - group->host_first[h])
             alike--;

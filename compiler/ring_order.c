@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define LOCAL_MAX 64u   /* larger hosts keep their own order */
+#define LOCAL_MAX 64u     /* larger hosts keep their own order */
 #define SEARCH_MAX 20000u /* nodes visited before the best cycle so far is taken */
 
 struct search {
@@ -58,8 +58,8 @@ static void fill_capacity(const struct planner *planner, uint32_t first, struct 
 
 /* Widest cycles one after the other, each on what the ones before have left. On a switch all
  * orders are equal and the natural one wins. */
-static void local_order(const struct planner *planner, uint32_t first, uint32_t n,
-                        uint32_t channel, uint32_t *order)
+static void local_order(const struct planner *planner, uint32_t first, uint32_t n, uint32_t channel,
+                        uint32_t *order)
 {
     static const struct search none = {0};
     struct search s = none;

@@ -53,8 +53,7 @@ static void pass_on(struct build *b, const struct ring_part *part, uint32_t k)
     struct plan_operand src[2] = {
         peal_op_user(self, part->in_buffer, chunk),
         peal_op_slot(self, PLAN_BUF_SCRATCH, part->region, (k - 1) % part->width)};
-    struct plan_operand slot =
-        peal_op_slot(next, PLAN_BUF_SCRATCH, part->region, k % part->width);
+    struct plan_operand slot = peal_op_slot(next, PLAN_BUF_SCRATCH, part->region, k % part->width);
     struct plan_operand out = peal_op_user(self, PLAN_BUF_OUT, chunk);
     claim_slot(b, part, next);
     if (peal_build_direct(b, next)) {

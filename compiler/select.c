@@ -131,8 +131,8 @@ static uint64_t row_end(const struct planner *planner, uint32_t index, uint64_t 
 
 /* ---- describing --------------------------------------------------------------------- */
 
-static void describe_binding(const struct candidate *candidate, const struct cost *cost,
-                             char *text, size_t size)
+static void describe_binding(const struct candidate *candidate, const struct cost *cost, char *text,
+                             size_t size)
 {
     if (cost->alpha_us * 2 > cost->time_us)
         peal_copy_text(text, size, "latency");
@@ -201,7 +201,8 @@ static peal_status check_engines(const struct planner *planner, peal_diag *diag)
     uint32_t arch = peal_topo_rank_arch(planner->fabric, 0);
     for (uint32_t c = 0; c < PEAL_LINK_CLASS_COUNT; c++) {
         uint32_t asked = planner->request.move_engine[c];
-        uint32_t can = peal_plan_engines((uint8_t)c, 1, arch) | peal_plan_engines((uint8_t)c, 0, arch);
+        uint32_t can =
+            peal_plan_engines((uint8_t)c, 1, arch) | peal_plan_engines((uint8_t)c, 0, arch);
         if (asked > PEAL_ENGINE_COUNT)
             return peal_fail(diag, PEAL_ERR_ARG, "unknown engine number %u", asked - 1);
         if (asked && !(can & 1u << (asked - 1)))
@@ -224,7 +225,8 @@ static peal_status read_request(struct planner *planner, const peal_request *req
     if (to->collective != PEAL_ALLREDUCE)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "only allreduce is planned so far");
     if (to->min_bytes > to->max_bytes || to->max_bytes > 1ull << 46)
-        return peal_fail(diag, PEAL_ERR_ARG, "sizes from %llu to %llu bytes are no range below 64 TiB",
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "sizes from %llu to %llu bytes are no range below 64 TiB",
                          (unsigned long long)to->min_bytes, (unsigned long long)to->max_bytes);
     if (to->channels > CHANNELS_MAX)
         return peal_fail(diag, PEAL_ERR_ARG, "%u channels; at most %u", to->channels, CHANNELS_MAX);
@@ -320,8 +322,8 @@ static peal_status plan(struct planner *planner, const peal_request *request, pe
     PEAL_TRY(peal_fabric_get(planner->fabric, &info));
     planner->digest = info.digest;
     PEAL_TRY(read_request(planner, request, diag));
-    PEAL_TRY(peal_group_init(&planner->group, planner->ctx, planner->fabric,
-                             planner->request.ranks, diag));
+    PEAL_TRY(peal_group_init(&planner->group, planner->ctx, planner->fabric, planner->request.ranks,
+                             diag));
     if (peal_load_init(&planner->load, planner->ctx, planner->fabric) != PEAL_OK ||
         peal_load_init(&planner->total, planner->ctx, planner->fabric) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
@@ -397,8 +399,8 @@ static peal_status lower_rows(peal_table *table, const struct planner *planner, 
         struct table_row *row = &table->rows[i];
         if (row->plan)
             continue;
-        PEAL_TRY(peal_lower(planner, &planner->candidates[planner->chosen[i]],
-                            row->info.min_bytes, row->info.max_bytes, diag, &row->plan));
+        PEAL_TRY(peal_lower(planner, &planner->candidates[planner->chosen[i]], row->info.min_bytes,
+                            row->info.max_bytes, diag, &row->plan));
         note_compiled(row);
     }
     return PEAL_OK;

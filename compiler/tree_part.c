@@ -60,8 +60,8 @@ static void fold_root(struct build *b, const struct tree_part *part, const struc
         direct = direct && hop.engine == PEAL_ENGINE_SM;
         dst[1 + i] = peal_op_user(place->child[i], PLAN_BUF_OUT, part->chunk);
     }
-    peal_build_move(b, part->chunk, 1 + place->children, src, direct ? 1 + place->children : 1,
-                    dst, PEAL_ENGINE_SM, 1);
+    peal_build_move(b, part->chunk, 1 + place->children, src, direct ? 1 + place->children : 1, dst,
+                    PEAL_ENGINE_SM, 1);
     if (!direct)
         descend(b, part, place);
     for (uint32_t i = 0; direct && i < place->children; i++)

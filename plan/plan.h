@@ -34,7 +34,7 @@ enum plan_buffer {
 };
 
 #define PLAN_NO_EVENT 0xffu
-#define PLAN_NO_LINK 0u /* operand.link is 1 + index into links; 0: local */
+#define PLAN_NO_LINK 0u    /* operand.link is 1 + index into links; 0: local */
 #define PLAN_FLAG_FINAL 1u /* reduce: the result is complete; avg divides here */
 
 #define PLAN_RANKS_MAX 65536u
@@ -81,9 +81,9 @@ struct plan_lane {
 
 struct plan_rank {
     uint32_t host;
-    uint32_t arch;   /* compute capability x 10, 0 otherwise */
-    char busid[24];  /* the endpoint this program was made for; "" for a host rank */
-    char nic[24];    /* the NIC it sends through, "" none */
+    uint32_t arch;  /* compute capability x 10, 0 otherwise */
+    char busid[24]; /* the endpoint this program was made for; "" for a host rank */
+    char nic[24];   /* the NIC it sends through, "" none */
     uint32_t nlanes;
     uint32_t nsteps;
     uint32_t noperands;
@@ -125,9 +125,9 @@ struct peal_plan {
     uint64_t bound_ps;
     uint64_t tile_bytes; /* multiple of PLAN_ALIGN; 0: one tile */
     uint32_t nchunks;
-    uint32_t *weights;   /* NULL: equal; else nchunks values >= 1, their sum < 2^32 */
-    uint32_t *prefix;    /* their nchunks + 1 running sums; made by peal_plan_seal */
-    uint16_t nsems;      /* per ordered pair of ranks */
+    uint32_t *weights; /* NULL: equal; else nchunks values >= 1, their sum < 2^32 */
+    uint32_t *prefix;  /* their nchunks + 1 running sums; made by peal_plan_seal */
+    uint16_t nsems;    /* per ordered pair of ranks */
     uint32_t nregions;
     uint32_t nlinks;
     uint32_t regions_capacity;

@@ -39,8 +39,7 @@ static peal_status prove_runs(const struct peal_plan *plan, const struct verify_
     uint32_t calls = plan->nranks <= VERIFY_CHAIN_RANKS ? VERIFY_CALLS_MAX : 1;
     for (int alias = 0; alias < 2; alias++)
         for (uint32_t trips = 1; trips <= most; trips++) {
-            PEAL_TRY(
-                peal_verify_execute(plan, sems, alias, trips, calls, out, &proof->steps));
+            PEAL_TRY(peal_verify_execute(plan, sems, alias, trips, calls, out, &proof->steps));
             proof->proofs++;
             if (out->findings)
                 return PEAL_OK; /* one broken run explains the plan; the rest would repeat it */
@@ -67,8 +66,7 @@ peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_fi
         *proof = done;
     if (out.findings)
         return peal_fail(diag, PEAL_ERR_UNPROVEN, "plan %s for %u ranks: %u finding%s",
-                         plan->algorithm, plan->nranks, out.findings,
-                         out.findings == 1 ? "" : "s");
+                         plan->algorithm, plan->nranks, out.findings, out.findings == 1 ? "" : "s");
     return PEAL_OK;
 }
 
@@ -83,9 +81,8 @@ peal_status peal_table_verify(peal_table *table, peal_finding_fn found, void *us
         struct plan_proof proof = {0, 0, 0};
         if (!table->rows[i].plan)
             return peal_fail(diag, PEAL_ERR_ARG, "row %u holds no program; compile the table", i);
-        peal_status status =
-            peal_plan_verify(table->rows[i].plan, i, found, user, &proof,
-                             result == PEAL_OK ? diag : NULL);
+        peal_status status = peal_plan_verify(table->rows[i].plan, i, found, user, &proof,
+                                              result == PEAL_OK ? diag : NULL);
         if (status != PEAL_OK && status != PEAL_ERR_UNPROVEN)
             return status;
         if (status != PEAL_OK)

@@ -39,7 +39,7 @@ struct verify_sems {
         uint32_t waits_trip;
         uint8_t engine;
         uint8_t after;
-    } *keys;
+    } * keys;
     uint32_t *buckets; /* open addressing, 1 + index */
     uint32_t bucket_count;
     uint32_t **of_step; /* [rank][step] -> index of its semaphore */
@@ -69,7 +69,7 @@ struct verify_values {
         uint32_t b;
         uint32_t cell;
         uint32_t ranks; /* contributions */
-    } *nodes;
+    } * nodes;
     uint64_t *sets; /* words for each node */
     uint32_t sets_capacity;
     uint32_t *buckets;

@@ -53,16 +53,14 @@ static void check_remote(const struct check *c, const struct plan_step *step,
 
 static void check_data(const struct check *c, const struct plan_step *step)
 {
-    const struct plan_operand *operand =
-        &c->plan->ranks[c->rank].operands[step->operands];
-    int reduces = step->op == PLAN_REDUCE || step->op == PLAN_PUT_REDUCE ||
-                  step->op == PLAN_GET_REDUCE;
+    const struct plan_operand *operand = &c->plan->ranks[c->rank].operands[step->operands];
+    int reduces =
+        step->op == PLAN_REDUCE || step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
     uint32_t arch = c->plan->ranks[c->rank].arch;
     uint32_t away = 1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP | 1u << PEAL_ENGINE_STAGED;
     int remote = 0;
     if (reduces && step->engine != PEAL_ENGINE_SM)
-        peal_verify_find(c->out, "capability", c->rank, c->lane, c->at,
-                         "engine %s cannot reduce",
+        peal_verify_find(c->out, "capability", c->rank, c->lane, c->at, "engine %s cannot reduce",
                          peal_engine_name((peal_engine)step->engine));
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
         check_operand(c, step, &operand[i]);
@@ -90,8 +88,7 @@ static void check_signal(const struct check *c, const struct plan_step *step)
             return;
         }
         const struct plan_link *link = &c->plan->links[at - 1];
-        allowed = peal_plan_engines(link->link_class, link->direct,
-                                    c->plan->ranks[c->rank].arch);
+        allowed = peal_plan_engines(link->link_class, link->direct, c->plan->ranks[c->rank].arch);
     } else if (step->after != PLAN_NO_EVENT) {
         allowed |= 1u << PEAL_ENGINE_TMA | 1u << PEAL_ENGINE_CE;
     }
@@ -108,8 +105,7 @@ static void check_rank(struct check *c)
     const struct plan_rank *rank = &c->plan->ranks[c->rank];
     if (rank->nlanes > PLAN_LANES_MAX)
         peal_verify_find(c->out, "capability", c->rank, -1, -1,
-                         "%u lanes; at most %u are resident at once", rank->nlanes,
-                         PLAN_LANES_MAX);
+                         "%u lanes; at most %u are resident at once", rank->nlanes, PLAN_LANES_MAX);
     for (c->lane = 0; c->lane < rank->nlanes; c->lane++) {
         const struct plan_lane *lane = &rank->lanes[c->lane];
         for (c->at = 0; c->at < lane->pre + lane->body + lane->post; c->at++) {

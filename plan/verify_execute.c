@@ -91,9 +91,9 @@ struct machine {
     struct sem_state *sem;
     uint32_t *queue; /* runnable lanes */
     uint32_t queued;
-    uint32_t tiles;       /* chunks x trips */
-    uint64_t user_cells;  /* of one rank: one or two buffers */
-    uint64_t slots;       /* region slots of one rank and parity */
+    uint32_t tiles;      /* chunks x trips */
+    uint64_t user_cells; /* of one rank: one or two buffers */
+    uint64_t slots;      /* region slots of one rank and parity */
     uint64_t rank_cells;
     uint64_t *region_slot; /* first slot of each region */
     struct cell *cells;
@@ -288,8 +288,8 @@ static peal_status note_read(struct machine *m, struct cell *cell, uint32_t comp
     if (at) {
         m->pool_free = m->pool[at - 1].next;
     } else {
-        PEAL_TRY(peal_grow(m->ctx, (void **)&m->pool, &m->pool_capacity,
-                           (size_t)m->pool_used + 1, sizeof *m->pool, 1u << 28));
+        PEAL_TRY(peal_grow(m->ctx, (void **)&m->pool, &m->pool_capacity, (size_t)m->pool_used + 1,
+                           sizeof *m->pool, 1u << 28));
         at = ++m->pool_used;
     }
     m->pool[at - 1] = (struct access){component, time, cell->reads};
@@ -345,8 +345,7 @@ static peal_status hear(struct machine *m, struct lane_state *lane, const struct
     if (message->event == NOBODY)
         return PEAL_OK;
     PEAL_TRY(peal_verify_clock_set(&m->clocks, &lane->clock, message->event, message->event_time));
-    return peal_verify_clock_set(&m->clocks, &lane->clock, message->event + 1,
-                                 message->event_time);
+    return peal_verify_clock_set(&m->clocks, &lane->clock, message->event + 1, message->event_time);
 }
 
 static void wake(struct machine *m, uint32_t *sleeper)
@@ -541,8 +540,7 @@ static peal_status do_data(struct machine *m, uint32_t self, uint32_t at,
                            const struct plan_step *step, int *passed)
 {
     struct lane_state *lane = &m->lanes[self];
-    const struct plan_operand *operand =
-        &m->plan->ranks[lane->rank].operands[step->operands];
+    const struct plan_operand *operand = &m->plan->ranks[lane->rank].operands[step->operands];
     *passed = packets_present(m, self, step, operand);
     if (!*passed)
         return PEAL_OK;
@@ -636,8 +634,8 @@ static void check_result(struct machine *m, uint32_t rank)
         uint32_t value = m->cells[out + t].value;
         uint32_t *expected = &m->expected[(size_t)call * m->tiles + t];
         uint32_t chunk = t / m->trips, tile = t % m->trips;
-        int final = value != VALUE_NONE && (m->plan->nranks == 1 ||
-                                            peal_verify_value_final(&m->values, value));
+        int final = value != VALUE_NONE &&
+                    (m->plan->nranks == 1 || peal_verify_value_final(&m->values, value));
         if (!final)
             peal_verify_find(m->out, "result", rank, -1, -1, "out[%u] tile %u %s", chunk, tile,
                              value == VALUE_NONE ? "is never written"
@@ -645,8 +643,8 @@ static void check_result(struct machine *m, uint32_t rank)
         else if (peal_verify_value_cell(&m->values, value) != t ||
                  peal_verify_value_call(&m->values, value) != call)
             peal_verify_find(m->out, "result", rank, -1, -1,
-                             "out[%u] tile %u holds another tile, or one of an earlier call",
-                             chunk, tile);
+                             "out[%u] tile %u holds another tile, or one of an earlier call", chunk,
+                             tile);
         else if (*expected != VALUE_NONE && *expected != value)
             peal_verify_find(m->out, "numbers", rank, -1, -1,
                              "out[%u] tile %u is added up in another order than on another rank",

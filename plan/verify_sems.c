@@ -52,9 +52,10 @@ static void note_signal(struct verify_sem_key *key, const struct plan_step *step
         key->signal_lane = lane;
         key->engine = step->engine;
     } else if (key->signal_lane != lane) {
-        peal_verify_find(out, "deadlock", rank, lane, at,
-                         "semaphore r%u.%u is signalled by lanes %u and %u; one producer is allowed",
-                         key->consumer, key->index, key->signal_lane, lane);
+        peal_verify_find(
+            out, "deadlock", rank, lane, at,
+            "semaphore r%u.%u is signalled by lanes %u and %u; one producer is allowed",
+            key->consumer, key->index, key->signal_lane, lane);
     } else if (key->engine != step->engine) {
         peal_verify_find(out, "race", rank, lane, at,
                          "semaphore r%u.%u is signalled by %s and by %s, which keep no order",
@@ -151,8 +152,7 @@ void peal_verify_sems_free(struct verify_sems *sems)
         return;
     if (sems->of_step)
         for (uint32_t r = 0; r < sems->plan->nranks; r++)
-            peal_free(sems->ctx, sems->of_step[r],
-                      sems->plan->ranks[r].nsteps * sizeof(uint32_t));
+            peal_free(sems->ctx, sems->of_step[r], sems->plan->ranks[r].nsteps * sizeof(uint32_t));
     peal_free(sems->ctx, sems->of_step, sems->plan->nranks * sizeof *sems->of_step);
     peal_free(sems->ctx, sems->buckets, sems->bucket_count * sizeof(uint32_t));
     peal_free(sems->ctx, sems->keys, sems->capacity * sizeof *sems->keys);

@@ -167,8 +167,7 @@ static peal_status intern(struct verify_values *values, uint32_t a, uint32_t b, 
         set_add(values, set, b);
     uint32_t ranks = peal_verify_value_ranks(values, a) +
                      (b == VALUE_NONE ? 0 : peal_verify_value_ranks(values, b));
-    values->nodes[at] =
-        (struct verify_node){a, b, peal_verify_value_cell(values, a), ranks};
+    values->nodes[at] = (struct verify_node){a, b, peal_verify_value_cell(values, a), ranks};
     values->buckets[slot] = at;
     *number = at;
     return values->count * 2 > values->bucket_count ? rehash(values) : PEAL_OK;

@@ -213,6 +213,7 @@ struct peal_fabric {
     struct topo_arena arena;
     struct topo_notes notes;
     const char *name;
+    const char *file; /* what it was read from */
     const char *dialect;
     struct topo_type *type;
     uint32_t types, type_room;
@@ -225,6 +226,7 @@ struct peal_fabric {
     struct topo_listed *listed;
     uint32_t listeds, listed_room;
     uint32_t switches;
+    int references_reach_out; /* 1: a person named the cluster file; its references are free */
     uint64_t digest;
 };
 

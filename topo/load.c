@@ -47,7 +47,7 @@ static peal_status make(peal_ctx *ctx, const char *name, peal_fabric **fabric_ou
     peal_topo_arena_init(&fabric->arena, ctx);
     fabric->notes.arena = &fabric->arena;
     fabric->name = peal_topo_arena_text(&fabric->arena, name, strlen(name));
-    fabric->notes.path = fabric->name;
+    fabric->file = fabric->notes.path = fabric->name;
     fabric->network.oversubscription = 1;
     fabric->network.buffer_mib = fabric->network.pfc = fabric->network.ecn = -1;
     peal_topo_profile_init(&fabric->profile);
@@ -84,13 +84,14 @@ static peal_status finish(peal_fabric *fabric, peal_diag *diag)
 {
     for (uint32_t t = 0; t < fabric->types; t++) {
         peal_topo_profile_apply(&fabric->profile, &fabric->type[t]);
-        fabric->notes.path = fabric->type[t].path ? fabric->type[t].path : fabric->name;
+        fabric->notes.path = fabric->type[t].path ? fabric->type[t].path : fabric->file;
         PEAL_TRY(peal_topo_route_type(fabric, &fabric->type[t]));
     }
-    fabric->notes.path = fabric->name;
+    fabric->notes.path = fabric->file;
     PEAL_TRY(peal_topo_number(fabric, diag));
     peal_topo_profile_finish(fabric);
     PEAL_TRY(peal_topo_list_links(fabric));
+    peal_topo_notes_sort(&fabric->notes);
     return peal_topo_digest(fabric);
 }
 
@@ -117,7 +118,7 @@ static int is_rccl(const struct topo_doc *doc)
 static peal_status read_bare_system(peal_fabric *fabric, const struct topo_doc *doc,
                                     peal_diag *diag)
 {
-    struct topo_type type = {.path = fabric->name};
+    struct topo_type type = {.path = fabric->file};
     const char *name = text_of(fabric, peal_topo_attr(doc, doc->elem, "name"));
     uint32_t index;
     peal_status status = peal_topo_read_system(fabric, doc, doc->elem, &type, diag);
@@ -160,7 +161,7 @@ static peal_status parse(peal_fabric *fabric, const char *data, size_t bytes, co
     struct topo_doc doc;
     peal_status status;
 
-    PEAL_TRY(peal_topo_doc_parse(fabric->ctx, data, bytes, fabric->name, &fabric->notes, diag,
+    PEAL_TRY(peal_topo_doc_parse(fabric->ctx, data, bytes, fabric->file, &fabric->notes, diag,
                                  &doc));
     status = read_root(fabric, &doc, base_dir, diag);
     peal_topo_doc_free(&doc);
@@ -199,21 +200,30 @@ static void clear(peal_diag *diag)
     }
 }
 
+/* reach_out: the cluster's references may leave base_dir. */
+static peal_status from_text(peal_ctx *ctx, const char *data, size_t bytes, const char *name,
+                             const char *base_dir, int reach_out, peal_diag *diag,
+                             peal_fabric **fabric_out)
+{
+    peal_fabric *fabric = NULL;
+    peal_status status = make(ctx, name, &fabric);
+
+    if (status == PEAL_OK) {
+        fabric->references_reach_out = reach_out;
+        status = parse(fabric, data ? data : "", bytes, base_dir, diag);
+    }
+    return deliver(fabric, status, name, diag, fabric_out);
+}
+
 peal_status peal_fabric_parse(peal_ctx *ctx, const char *data, size_t bytes, const char *name,
                               const char *base_dir, peal_diag *diag, peal_fabric **fabric_out)
 {
-    peal_fabric *fabric = NULL;
-    peal_status status;
-
     clear(diag);
     if (!ctx || (!data && bytes) || !fabric_out)
         return peal_fail(diag, PEAL_ERR_ARG, "peal_fabric_parse: a required pointer is NULL");
     if (!name || !name[0])
         name = "topology";
-    status = make(ctx, name, &fabric);
-    if (status == PEAL_OK)
-        status = parse(fabric, data ? data : "", bytes, base_dir, diag);
-    return deliver(fabric, status, name, diag, fabric_out);
+    return from_text(ctx, data, bytes, name, base_dir, 0, diag, fabric_out);
 }
 
 /* The directory part of a path, "." where there is none. */
@@ -245,7 +255,7 @@ peal_status peal_fabric_load(peal_ctx *ctx, const char *path, peal_diag *diag,
     if (status == PEAL_OK)
         status = directory(path, &base);
     if (status == PEAL_OK)
-        status = peal_fabric_parse(ctx, text.data, text.used, path, base.data, diag, fabric_out);
+        status = from_text(ctx, text.data, text.used, path, base.data, 1, diag, fabric_out);
     else
         status = explain(status, path, diag);
     peal_buf_free(&text);

@@ -371,7 +371,6 @@ peal_status peal_topo_read_system(peal_fabric *fabric, const struct topo_doc *do
     struct nccl_reader reader = {.fabric = fabric, .type = type, .doc = doc, .diag = diag,
                                  .cpu = {"", "", -1, -1}, .nvswitch = TOPO_NONE};
     const struct topo_elem *child;
-    uint32_t notes = fabric->notes.count;
 
     PEAL_TRY(check_version(&reader, elem));
     for (child = peal_topo_first(doc, elem); child; child = peal_topo_next(doc, child)) {
@@ -388,7 +387,6 @@ peal_status peal_topo_read_system(peal_fabric *fabric, const struct topo_doc *do
     PEAL_TRY(peal_nccl_finish_nics(&reader));
     PEAL_TRY(peal_nccl_check(&reader));
     PEAL_TRY(tell_tallies(&reader));
-    peal_topo_notes_sort(&fabric->notes, notes);
     type->ranks = type->accels;
     return PEAL_OK;
 }

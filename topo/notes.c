@@ -57,14 +57,32 @@ peal_status peal_topo_warn(struct topo_notes *notes, uint32_t line, const char *
     return status;
 }
 
-/* Insertion sort: stable, and the list is nearly sorted already. */
-void peal_topo_notes_sort(struct topo_notes *notes, uint32_t first)
+/* Files are told apart by the pointer to their path. */
+static void number_files(struct topo_notes *notes)
 {
-    for (uint32_t i = first + 1; i < notes->count; i++) {
+    for (uint32_t i = 0; i < notes->count; i++) {
+        uint32_t j = 0;
+
+        while (notes->note[j].path != notes->note[i].path)
+            j++;
+        notes->note[i].file = j;
+    }
+}
+
+static int after(const struct topo_note *a, const struct topo_note *b)
+{
+    return a->file != b->file ? a->file > b->file : a->line > b->line;
+}
+
+/* Insertion sort: stable, and the list is nearly sorted already. */
+void peal_topo_notes_sort(struct topo_notes *notes)
+{
+    number_files(notes);
+    for (uint32_t i = 1; i < notes->count; i++) {
         struct topo_note moving = notes->note[i];
         uint32_t at = i;
 
-        for (; at > first && notes->note[at - 1].line > moving.line; at--)
+        for (; at > 0 && after(&notes->note[at - 1], &moving); at--)
             notes->note[at] = notes->note[at - 1];
         notes->note[at] = moving;
     }

@@ -12,6 +12,7 @@ struct topo_note {
     uint32_t line;
     const char *path;
     const char *text;
+    uint32_t file; /* ordinal of path among the files read */
 };
 
 struct topo_notes {
@@ -19,7 +20,7 @@ struct topo_notes {
     struct topo_note *note;
     uint32_t count;
     uint32_t capacity;
-    const char *path; /* of the file being read */
+    const char *path; /* of the file being read; each file's is a pointer of its own */
 };
 
 /* Adds one; beyond TOPO_NOTES_MAX they are counted no more. Errors: MEMORY. No floating
@@ -28,8 +29,8 @@ peal_status peal_topo_note(struct topo_notes *notes, uint32_t line, const char *
     PEAL_PRINTF(3, 4);
 peal_status peal_topo_warn(struct topo_notes *notes, uint32_t line, const char *format, ...)
     PEAL_PRINTF(3, 4);
-/* Sorts those from index `first` on by line, keeping the order of equals. */
-void peal_topo_notes_sort(struct topo_notes *notes, uint32_t first);
+/* Sorts by file, in the order the files were read, then by line; equals keep theirs. */
+void peal_topo_notes_sort(struct topo_notes *notes);
 void peal_topo_notes_free(struct topo_notes *notes);
 
 #endif
