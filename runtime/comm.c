@@ -140,12 +140,12 @@ static peal_status build(struct peal_comm *comm, const peal_table *table, peal_d
     struct peal_hash128 digest = digest_of(comm->ctx, table, &status);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "out of memory");
-    PEAL_TRY(announce(comm, digest, diag));
-    PEAL_TRY(meet(comm, digest, diag));
+    /* All that can fail here does so before the others are told that this rank is there. */
     PEAL_TRY(rt_image_make(comm, table, diag));
     PEAL_TRY(rt_worker_start(comm, diag));
     set_patience(comm);
-    return PEAL_OK;
+    PEAL_TRY(announce(comm, digest, diag));
+    return meet(comm, digest, diag);
 }
 
 peal_status peal_comm_create(peal_world *world, peal_table *table, uint32_t rank, peal_diag *diag,
@@ -158,7 +158,7 @@ peal_status peal_comm_create(peal_world *world, peal_table *table, uint32_t rank
                          world->segment.layout.nranks, table->nranks);
     PEAL_TRY(prove(world, table, diag));
     if (!fits(&world->segment.layout, table))
-        return peal_fail(diag, PEAL_ERR_ARG, "the world was made for a smaller table");
+        return peal_fail(diag, PEAL_ERR_MISMATCH, "the world was made for another table");
     struct peal_comm *comm = peal_calloc(world->ctx, 1, sizeof *comm);
     if (!comm)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");

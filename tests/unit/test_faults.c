@@ -361,7 +361,7 @@ static void plant_in(peal_ctx *ctx, const char *name, const char *source, uint32
             uint32_t at = d.step[random_below(d.steps)];
             char instead[LINE_MAX_BYTES * 4];
             int swap = faults[f].plant == exchange_next;
-            if (swap && (!is_step(d.line[at + 1 < d.count ? at + 1 : at]) ||
+            if (swap && (at + 1 == d.count || !is_step(d.line[at + 1]) ||
                          !strcmp(d.line[at], d.line[at + 1])))
                 continue;
             if (!faults[f].plant(d.line[at], instead) || !strcmp(instead, d.line[at]))
