@@ -14,7 +14,6 @@
 #include <stdio.h>
 
 #define LOCAL_MAX 64u
-#define DEPTH 2u
 #define LANES_RING 5u /* of the busiest rank, per channel */
 #define LANES_TREE 9u
 
@@ -183,7 +182,7 @@ static uint64_t slot_count(const struct group *group, const struct candidate *ca
     uint64_t feed = group->direct_hosts ? 0
                                         : (uint64_t)(group->local_max - 1) *
                                               chunks_per_shard(group, candidate->outer);
-    return 2ull * DEPTH * candidate->channels * (outer + feed);
+    return 2ull * candidate->channels * (outer + feed);
 }
 
 static peal_status add_tiles(struct planner *planner, struct candidate *candidate)
@@ -194,7 +193,7 @@ static peal_status add_tiles(struct planner *planner, struct candidate *candidat
         if (planner->request.tile_bytes)
             candidate->tile_bytes = planner->request.tile_bytes;
         if (!candidate->tile_bytes ||
-            candidate->tile_bytes * candidate->slots <= planner->request.scratch_limit)
+            candidate->tile_bytes * candidate->slots * SLOT_DEPTH <= planner->request.scratch_limit)
             PEAL_TRY(peal_planner_add(planner, candidate));
         if (planner->request.tile_bytes)
             break;
@@ -301,7 +300,7 @@ static uint32_t feed_slot(const struct shape *s, uint32_t feeder, uint32_t gate,
 
 static void prepare(struct build *b, const struct candidate *candidate)
 {
-    uint32_t depth = b->plan->tile_bytes ? DEPTH : 1;
+    uint32_t depth = b->plan->tile_bytes ? SLOT_DEPTH : 1;
     const struct group *group = &b->planner->group;
     uint32_t per_shard = chunks_per_shard(group, candidate->outer);
     b->plan->nchunks = candidate->chunks;
@@ -370,7 +369,7 @@ static void feed_lane(struct build *b, const struct shape *s)
             opened = 1;
         }
         if (b->plan->tile_bytes)
-            peal_build_wait(b, gate, s->sem0 + SEM_FEED_CREDIT, DEPTH);
+            peal_build_wait(b, gate, s->sem0 + SEM_FEED_CREDIT, SLOT_DEPTH);
         for (uint32_t i = 0; i < s->per_shard; i++) {
             uint32_t chunk = chunk_of(s, g, i);
             peal_build_push(b, chunk, peal_op_user(s->rank, PLAN_BUF_IN, chunk),
@@ -416,7 +415,7 @@ static void outer_lanes(struct build *b, const struct shape *s, const uint32_t *
                                  .chunk = chunk_of(s, s->shard, tree),
                                  .in_buffer = from,
                                  .region = s->outer_region + tree,
-                                 .depth = DEPTH,
+                                 .depth = SLOT_DEPTH,
                                  .sem0 = s->sem0 + SEM_OUTER + 3 * tree,
                                  .credits = b->plan->tile_bytes != 0,
                                  .before = alone ? NO_RANK : s->sem0 + SEM_FOLDED + tree,

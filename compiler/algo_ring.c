@@ -6,7 +6,6 @@
 
 #define RING_TILE_MAX (4ull << 20)
 #define RING_TILE_MIN (64ull << 10)
-#define RING_DEPTH 2u
 
 /* The largest tile whose slots fit the bound. */
 static uint64_t ring_tile(const struct planner *planner, uint64_t slots)
@@ -14,7 +13,7 @@ static uint64_t ring_tile(const struct planner *planner, uint64_t slots)
     if (planner->request.tile_bytes)
         return planner->request.tile_bytes;
     uint64_t tile = RING_TILE_MAX;
-    while (tile > RING_TILE_MIN && tile * slots > planner->request.scratch_limit)
+    while (tile > RING_TILE_MIN && tile * slots * SLOT_DEPTH > planner->request.scratch_limit)
         tile /= 2;
     return tile;
 }
@@ -28,7 +27,7 @@ static void note_hop(const struct hop *hop, struct stage *stage)
 static peal_status cost_channels(struct planner *planner, uint32_t channels, uint32_t *order)
 {
     uint32_t n = planner->group.n;
-    uint64_t slots = 2ull * RING_DEPTH * peal_ring_width(n) * channels;
+    uint64_t slots = 2ull * peal_ring_width(n) * channels;
     struct candidate candidate = {.algo = ALGO_RING,
                                   .channels = channels,
                                   .tile_bytes = ring_tile(planner, slots),
@@ -50,7 +49,9 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels, uin
     stage.gap_us = 0; /* one message at a time in each direction: nothing queues behind it */
     peal_candidate_stage(planner, &candidate, &stage, candidate.hop_share);
     peal_candidate_total(planner, &candidate);
-    return peal_planner_add(planner, &candidate);
+    PEAL_TRY(peal_planner_add(planner, &candidate));
+    candidate.tile_bytes = 0; /* half the slots, as long as whole chunks fit the bound */
+    return planner->request.tile_bytes ? PEAL_OK : peal_planner_add(planner, &candidate);
 }
 
 static peal_status enumerate(struct planner *planner)
@@ -77,7 +78,7 @@ static peal_status enumerate(struct planner *planner)
 
 static void prepare(struct build *b, const struct candidate *candidate)
 {
-    uint32_t depth = b->plan->tile_bytes ? RING_DEPTH : 1;
+    uint32_t depth = b->plan->tile_bytes ? SLOT_DEPTH : 1;
     b->plan->nchunks = candidate->chunks;
     b->plan->nsems = (uint16_t)(3 * candidate->channels);
     uint32_t width = peal_ring_width(b->plan->nranks);

@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 
-#define TREE_DEPTH 2u
 #define LEVELS_MAX 20u
 
 /* Hops of one level of both trees, in one direction, with `share` of the message each. */
@@ -44,7 +43,7 @@ static peal_status cost_tree(struct planner *planner, uint32_t channels)
                                   .max_bytes = UINT64_MAX,
                                   .chunks = 2 * channels,
                                   .lanes = 4 * channels,
-                                  .slots = 2ull * TREE_DEPTH * 2 * 2 * channels,
+                                  .slots = 2ull * 2 * 2 * channels,
                                   .hop_share = 0.5 / channels};
     for (uint32_t level = 0; level < 2 * height; level++) {
         struct stage stage = {.levels = 1, .lane = level};
@@ -82,7 +81,7 @@ static peal_status enumerate(struct planner *planner)
 
 static void prepare(struct build *b, const struct candidate *candidate)
 {
-    uint32_t depth = b->plan->tile_bytes ? TREE_DEPTH : 1;
+    uint32_t depth = b->plan->tile_bytes ? SLOT_DEPTH : 1;
     b->plan->nchunks = candidate->chunks;
     b->plan->nsems = (uint16_t)(6 * candidate->channels);
     for (uint32_t i = 0; i < 2 * candidate->channels; i++)
@@ -108,7 +107,7 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
                                  .chunk = i,
                                  .in_buffer = PLAN_BUF_IN,
                                  .region = i,
-                                 .depth = TREE_DEPTH,
+                                 .depth = SLOT_DEPTH,
                                  .sem0 = 3 * i,
                                  .credits = b->plan->tile_bytes != 0,
                                  .before = NO_RANK,

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define SLOT_DEPTH 2.0
-
 peal_status peal_planner_add(struct planner *planner, const struct candidate *candidate)
 {
     PEAL_TRY(peal_grow(planner->ctx, (void **)&planner->candidates, &planner->capacity,
@@ -126,7 +124,10 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes)
 {
     uint64_t chunk = bytes / candidate->chunks + 2 * PLAN_ALIGN;
-    if (candidate->tile_bytes && candidate->tile_bytes < chunk)
+    uint64_t slots = candidate->slots;
+    if (candidate->tile_bytes && candidate->tile_bytes < chunk) {
         chunk = candidate->tile_bytes;
-    return chunk > UINT64_MAX / (candidate->slots + 1) ? UINT64_MAX : chunk * candidate->slots;
+        slots *= SLOT_DEPTH;
+    }
+    return chunk > UINT64_MAX / (slots + 1) ? UINT64_MAX : chunk * slots;
 }

@@ -14,6 +14,7 @@
 #define STAGES_MAX 64u
 #define CHANNELS_MAX 32u
 #define ROWS_MAX 256u
+#define SLOT_DEPTH 2u /* tiles in flight between two ranks */
 
 /* ---- the ranks that take part, host by host ---------------------------- */
 struct group {
@@ -80,7 +81,7 @@ struct candidate {
     uint64_t max_bytes;  /* cannot serve more; UINT64_MAX */
     uint32_t chunks;     /* equal chunks of the message */
     uint32_t lanes;      /* of the busiest rank */
-    uint64_t slots;      /* scratch slots of the busiest rank, both parities and depths */
+    uint64_t slots;      /* scratch slots of a rank, both parities; twice as many when tiled */
     double hop_share;    /* of the message, carried by one hop */
     uint32_t nstages;
     struct stage stage[STAGES_MAX];

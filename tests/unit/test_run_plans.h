@@ -27,9 +27,10 @@ static unsigned link_of(const struct plan_text *p, unsigned from, unsigned to)
 static void write_head(const struct plan_text *p, const char *algorithm, unsigned long long lo,
                        unsigned long long hi, unsigned chunks, unsigned sems)
 {
+    int packets = sems == 0; /* of one trip */
     fprintf(p->to, "plan allreduce ranks %u bytes %llu..%llu algorithm %s channels 1\n", p->ranks,
             lo, hi, algorithm);
-    if (p->tile)
+    if (p->tile && !packets)
         fprintf(p->to, "tile %u\n", p->tile);
     fprintf(p->to, "chunks %u\nsemaphores %u\n", chunks, sems);
 }
