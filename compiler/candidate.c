@@ -64,6 +64,15 @@ static double trips_of(const struct candidate *candidate, double bytes)
     return whole ? (double)whole : 1;
 }
 
+/* What a stage keeps its issuer or its resource busy with: messages follow each other at the
+ * larger of their gap and their transfer (LogGP). *fixed: the part that is not transfer. */
+static double busy_us(const struct stage *stage, double tile, double *fixed)
+{
+    double move = stage->us_per_byte * tile;
+    *fixed = stage->gap_us > move ? stage->gap_us : 0;
+    return stage->gap_us > move ? stage->gap_us : move;
+}
+
 /* Time between two tiles of a lane. */
 static double lane_interval(const struct candidate *candidate, uint32_t lane, double tile,
                             double *alpha)
@@ -74,15 +83,15 @@ static double lane_interval(const struct candidate *candidate, uint32_t lane, do
         const struct stage *stage = &candidate->stage[i];
         if (stage->lane != lane)
             continue;
-        double busy = stage->gap_us + stage->us_per_byte * tile;
+        double fixed, busy = busy_us(stage, tile, &fixed);
         if (stage->chain) {
             sum += stage->levels * (stage->alpha_us + busy);
-            *alpha += stage->levels * (stage->alpha_us + stage->gap_us);
+            *alpha += stage->levels * (stage->alpha_us + fixed);
         } else {
             /* Finite slots: no more than SLOT_DEPTH tiles in the round trip of a credit. */
             double turn = (2 * stage->alpha_us + busy) / SLOT_DEPTH;
             sum += busy > turn ? busy : turn;
-            *alpha += busy > turn ? stage->gap_us : stage->alpha_us;
+            *alpha += busy > turn ? fixed : stage->alpha_us;
         }
     }
     return sum;
@@ -96,11 +105,11 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
     *cost = (struct cost){0, 0, candidate->total_resource, 0};
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         const struct stage *stage = &candidate->stage[i];
-        double move = stage->levels * stage->us_per_byte * tile;
-        cost->alpha_us += stage->levels * (stage->alpha_us + stage->gap_us);
-        cost->time_us += move;
-        if (move > worst) {
-            worst = move;
+        double fixed, busy = busy_us(stage, tile, &fixed);
+        cost->alpha_us += stage->levels * (stage->alpha_us + fixed);
+        cost->time_us += stage->levels * (busy - fixed);
+        if (stage->levels * (busy - fixed) > worst) {
+            worst = stage->levels * (busy - fixed);
             cost->resource = stage->resource;
             cost->lane_bound = stage->lane_bound;
         }

@@ -14,15 +14,17 @@
 
 /* ---- attributes */
 
-peal_status peal_cluster_refuse(const struct cluster_reader *reader, const struct topo_elem *elem,
-                                const char *what, const char *expected)
+peal_status peal_topo_cluster_refuse(const struct cluster_reader *reader,
+                                     const struct topo_elem *elem, const char *what,
+                                     const char *expected)
 {
     return peal_fail_at(reader->diag, PEAL_ERR_INPUT, reader->doc->path, elem->line, elem->column,
                         "<%.60s>: %s; expected %s", elem->name, what, expected);
 }
 
-peal_status peal_cluster_known(const struct cluster_reader *reader, const struct topo_elem *elem,
-                               const char *const *attributes, const char *expected)
+peal_status peal_topo_cluster_known(const struct cluster_reader *reader,
+                                    const struct topo_elem *elem, const char *const *attributes,
+                                    const char *expected)
 {
     for (uint32_t a = 0; a < elem->attrs; a++) {
         const char *name = reader->doc->attr[elem->attr + a].name;
@@ -41,19 +43,20 @@ peal_status peal_cluster_known(const struct cluster_reader *reader, const struct
     return PEAL_OK;
 }
 
-peal_status peal_cluster_leaf(const struct cluster_reader *reader, const struct topo_elem *elem)
+peal_status peal_topo_cluster_leaf(const struct cluster_reader *reader,
+                                   const struct topo_elem *elem)
 {
     const struct topo_elem *child = peal_topo_first(reader->doc, elem);
 
     if (!child)
         return PEAL_OK;
-    return peal_fail_at(reader->diag, PEAL_ERR_INPUT, reader->doc->path, child->line,
-                        child->column, "<%.60s> inside <%.60s>, which holds nothing", child->name,
-                        elem->name);
+    return peal_fail_at(reader->diag, PEAL_ERR_INPUT, reader->doc->path, child->line, child->column,
+                        "<%.60s> inside <%.60s>, which holds nothing", child->name, elem->name);
 }
 
-peal_status peal_cluster_real(const struct cluster_reader *reader, const struct topo_elem *elem,
-                              const char *name, double least, double most, double *out)
+peal_status peal_topo_cluster_real(const struct cluster_reader *reader,
+                                   const struct topo_elem *elem, const char *name, double least,
+                                   double most, double *out)
 {
     const char *text = peal_topo_attr(reader->doc, elem, name);
     double value;
@@ -69,8 +72,9 @@ peal_status peal_cluster_real(const struct cluster_reader *reader, const struct 
     return PEAL_OK;
 }
 
-peal_status peal_cluster_count(const struct cluster_reader *reader, const struct topo_elem *elem,
-                               const char *name, uint32_t most, uint32_t *out)
+peal_status peal_topo_cluster_count(const struct cluster_reader *reader,
+                                    const struct topo_elem *elem, const char *name, uint32_t most,
+                                    uint32_t *out)
 {
     const char *text = peal_topo_attr(reader->doc, elem, name);
     int64_t value;
@@ -79,8 +83,9 @@ peal_status peal_cluster_count(const struct cluster_reader *reader, const struct
         return PEAL_OK;
     if (!peal_topo_read_int(text, &value) || value < 1 || value > most)
         return peal_fail_at(reader->diag, PEAL_ERR_INPUT, reader->doc->path, elem->line,
-                            elem->column, "<%.60s %s=\"%.40s\">: expected a whole number from 1 "
-                                          "to %u",
+                            elem->column,
+                            "<%.60s %s=\"%.40s\">: expected a whole number from 1 "
+                            "to %u",
                             elem->name, name, text, (unsigned)most);
     *out = (uint32_t)value;
     return PEAL_OK;
@@ -96,8 +101,8 @@ static peal_status on_off(const struct cluster_reader *reader, const struct topo
     if (!text)
         return PEAL_OK;
     if (!peal_streq(text, "on") && !peal_streq(text, "off"))
-        return peal_cluster_refuse(reader, elem, "a switch fact is neither on nor off",
-                                   "\"on\" or \"off\"");
+        return peal_topo_cluster_refuse(reader, elem, "a switch fact is neither on nor off",
+                                        "\"on\" or \"off\"");
     *out = peal_streq(text, "on");
     return PEAL_OK;
 }
@@ -108,9 +113,9 @@ static peal_status read_switch(struct cluster_reader *reader, const struct topo_
     struct topo_network *network = &reader->fabric->network;
     uint32_t buffer = 0;
 
-    PEAL_TRY(peal_cluster_known(reader, elem, attributes, "buffer-mib, pfc or ecn"));
-    PEAL_TRY(peal_cluster_leaf(reader, elem));
-    PEAL_TRY(peal_cluster_count(reader, elem, "buffer-mib", 1000000, &buffer));
+    PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "buffer-mib, pfc or ecn"));
+    PEAL_TRY(peal_topo_cluster_leaf(reader, elem));
+    PEAL_TRY(peal_topo_cluster_count(reader, elem, "buffer-mib", 1000000, &buffer));
     if (buffer)
         network->buffer_mib = (int)buffer;
     PEAL_TRY(on_off(reader, elem, "pfc", &network->pfc));
@@ -126,26 +131,27 @@ static peal_status read_network(struct cluster_reader *reader, const struct topo
     const struct topo_elem *child;
 
     if (network->kind != TOPO_NETWORK_NONE)
-        return peal_cluster_refuse(reader, elem, "a second network", "one");
-    PEAL_TRY(peal_cluster_known(reader, elem, attributes,
-                                "kind, hosts-per-leaf, oversubscription or latency-us"));
+        return peal_topo_cluster_refuse(reader, elem, "a second network", "one");
+    PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes,
+                                     "kind, hosts-per-leaf, oversubscription or latency-us"));
     if (kind && peal_streq(kind, "rails"))
         network->kind = TOPO_NETWORK_RAILS;
     else if (kind && peal_streq(kind, "leaf-spine"))
         network->kind = TOPO_NETWORK_LEAVES;
     else
-        return peal_cluster_refuse(reader, elem, kind ? "unknown kind" : "no kind",
-                                   "kind=\"rails\" or kind=\"leaf-spine\"");
+        return peal_topo_cluster_refuse(reader, elem, kind ? "unknown kind" : "no kind",
+                                        "kind=\"rails\" or kind=\"leaf-spine\"");
     network->latency_us = peal_topo_constant(TOPO_SPINE_LATENCY);
-    PEAL_TRY(peal_cluster_count(reader, elem, "hosts-per-leaf", TOPO_HOSTS_MAX,
-                                &network->hosts_per_leaf));
-    PEAL_TRY(peal_cluster_real(reader, elem, "oversubscription", 1, 1000,
-                               &network->oversubscription));
-    PEAL_TRY(peal_cluster_real(reader, elem, "latency-us", 0, 1e6, &network->latency_us));
+    PEAL_TRY(peal_topo_cluster_count(reader, elem, "hosts-per-leaf", TOPO_HOSTS_MAX,
+                                     &network->hosts_per_leaf));
+    PEAL_TRY(peal_topo_cluster_real(reader, elem, "oversubscription", 1, 1000,
+                                    &network->oversubscription));
+    PEAL_TRY(peal_topo_cluster_real(reader, elem, "latency-us", 0, 1e6, &network->latency_us));
     for (child = peal_topo_first(reader->doc, elem); child;
          child = peal_topo_next(reader->doc, child)) {
         if (!peal_streq(child->name, "switch"))
-            return peal_cluster_refuse(reader, child, "not an element of <network>", "<switch>");
+            return peal_topo_cluster_refuse(reader, child, "not an element of <network>",
+                                            "<switch>");
         PEAL_TRY(read_switch(reader, child));
     }
     return PEAL_OK;
@@ -160,14 +166,14 @@ static peal_status read_first(struct cluster_reader *reader, const struct topo_e
 
     for (; child; child = peal_topo_next(reader->doc, child)) {
         if (peal_streq(child->name, "cost"))
-            PEAL_TRY(peal_cluster_cost(reader, child));
+            PEAL_TRY(peal_topo_cluster_cost(reader, child));
         else if (peal_streq(child->name, "reduce"))
-            PEAL_TRY(peal_cluster_reduce(reader, child));
+            PEAL_TRY(peal_topo_cluster_reduce(reader, child));
         else if (peal_streq(child->name, "network"))
             PEAL_TRY(read_network(reader, child));
         else if (!peal_streq(child->name, "host"))
-            return peal_cluster_refuse(reader, child, "not an element of <peal>",
-                                       "<host>, <network>, <cost> or <reduce>");
+            return peal_topo_cluster_refuse(reader, child, "not an element of <peal>",
+                                            "<host>, <network>, <cost> or <reduce>");
     }
     return PEAL_OK;
 }
@@ -180,7 +186,7 @@ static peal_status check_hosts(struct cluster_reader *reader, const struct topo_
     for (uint32_t s = 0; s < fabric->spans; s++)
         hosts += fabric->span[s].count;
     if (!hosts)
-        return peal_cluster_refuse(reader, root, "no hosts", "at least one <host>");
+        return peal_topo_cluster_refuse(reader, root, "no hosts", "at least one <host>");
     if (hosts > TOPO_HOSTS_MAX)
         return peal_fail_at(reader->diag, PEAL_ERR_LIMIT, reader->doc->path, root->line,
                             root->column, "more than %u hosts", (unsigned)TOPO_HOSTS_MAX);
@@ -206,17 +212,17 @@ peal_status peal_topo_read_cluster(peal_fabric *fabric, const struct topo_doc *d
                                    const char *base_dir, peal_diag *diag)
 {
     static const char *const attributes[] = {"version", "name", NULL};
-    struct cluster_reader reader = {.fabric = fabric, .doc = doc, .diag = diag,
-                                    .base_dir = base_dir};
+    struct cluster_reader reader = {
+        .fabric = fabric, .doc = doc, .diag = diag, .base_dir = base_dir};
     const struct topo_elem *root = doc->elem;
     const char *version = peal_topo_attr(doc, root, "version");
     const char *name = peal_topo_attr(doc, root, "name");
     const struct topo_elem *child;
 
-    PEAL_TRY(peal_cluster_known(&reader, root, attributes, "version or name"));
+    PEAL_TRY(peal_topo_cluster_known(&reader, root, attributes, "version or name"));
     if (!version || !peal_streq(version, "1"))
-        return peal_cluster_refuse(&reader, root, version ? "unknown version" : "no version",
-                                   "version=\"1\"");
+        return peal_topo_cluster_refuse(&reader, root, version ? "unknown version" : "no version",
+                                        "version=\"1\"");
     if (name && name[0]) {
         fabric->name = peal_topo_arena_text(&fabric->arena, name, strlen(name));
         if (!fabric->name)
@@ -225,7 +231,7 @@ peal_status peal_topo_read_cluster(peal_fabric *fabric, const struct topo_doc *d
     PEAL_TRY(read_first(&reader, root));
     for (child = peal_topo_first(doc, root); child; child = peal_topo_next(doc, child)) {
         if (peal_streq(child->name, "host"))
-            PEAL_TRY(peal_cluster_host(&reader, child));
+            PEAL_TRY(peal_topo_cluster_host(&reader, child));
     }
     return check_hosts(&reader, root);
 }

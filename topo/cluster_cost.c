@@ -20,19 +20,19 @@ static peal_status which(const struct cluster_reader *reader, const struct topo_
 
     if (!link || peal_link_class_parse(link, link_class) != PEAL_OK ||
         *link_class == PEAL_LINK_LOOPBACK)
-        return peal_cluster_refuse(reader, elem, link ? "unknown link class" : "no link",
-                                   "link=\"nvlink\", xgmi, c2c, shm, pcie, smp or net");
+        return peal_topo_cluster_refuse(reader, elem, link ? "unknown link class" : "no link",
+                                        "link=\"nvlink\", xgmi, c2c, shm, pcie, smp or net");
     *engine = own_engine(*link_class);
     if (name && peal_engine_parse(name, engine) != PEAL_OK)
-        return peal_cluster_refuse(reader, elem, "unknown engine",
-                                   "engine=\"sm\", tma, ce, rdma, staged or tcp");
+        return peal_topo_cluster_refuse(reader, elem, "unknown engine",
+                                        "engine=\"sm\", tma, ce, rdma, staged or tcp");
     return PEAL_OK;
 }
 
-peal_status peal_cluster_cost(struct cluster_reader *reader, const struct topo_elem *elem)
+peal_status peal_topo_cluster_cost(struct cluster_reader *reader, const struct topo_elem *elem)
 {
-    static const char *const attributes[] = {"link", "engine", "alpha-us", "beta-gbs", "gap-us",
-                                             "share", NULL};
+    static const char *const attributes[] = {"link",   "engine", "alpha-us", "beta-gbs",
+                                             "gap-us", "share",  NULL};
     struct topo_profile *profile = &reader->fabric->profile;
     peal_link_class c;
     peal_engine e;
@@ -42,16 +42,16 @@ peal_status peal_cluster_cost(struct cluster_reader *reader, const struct topo_e
     double gap = -1;
     double share = -1;
 
-    PEAL_TRY(peal_cluster_known(reader, elem, attributes,
-                                "link, engine, alpha-us, beta-gbs, gap-us or share"));
-    PEAL_TRY(peal_cluster_leaf(reader, elem));
+    PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes,
+                                     "link, engine, alpha-us, beta-gbs, gap-us or share"));
+    PEAL_TRY(peal_topo_cluster_leaf(reader, elem));
     PEAL_TRY(which(reader, elem, &c, &e));
-    PEAL_TRY(peal_cluster_real(reader, elem, "alpha-us", 0, 1e6, &alpha));
-    PEAL_TRY(peal_cluster_real(reader, elem, "beta-gbs", 0.001, 1e6, &beta));
-    PEAL_TRY(peal_cluster_real(reader, elem, "gap-us", 0, 1e6, &gap));
-    PEAL_TRY(peal_cluster_real(reader, elem, "share", 0.001, 1, &share));
+    PEAL_TRY(peal_topo_cluster_real(reader, elem, "alpha-us", 0, 1e6, &alpha));
+    PEAL_TRY(peal_topo_cluster_real(reader, elem, "beta-gbs", 0.001, 1e6, &beta));
+    PEAL_TRY(peal_topo_cluster_real(reader, elem, "gap-us", 0, 1e6, &gap));
+    PEAL_TRY(peal_topo_cluster_real(reader, elem, "share", 0.001, 1, &share));
     if (beta > 0 && share > 0)
-        return peal_cluster_refuse(reader, elem, "both beta-gbs and share", "one of them");
+        return peal_topo_cluster_refuse(reader, elem, "both beta-gbs and share", "one of them");
     cost = &profile->engine[c][e];
     if (gap >= 0)
         cost->gap_us = gap;
@@ -73,14 +73,16 @@ peal_status peal_cluster_cost(struct cluster_reader *reader, const struct topo_e
     return PEAL_OK;
 }
 
-peal_status peal_cluster_reduce(struct cluster_reader *reader, const struct topo_elem *elem)
+peal_status peal_topo_cluster_reduce(struct cluster_reader *reader, const struct topo_elem *elem)
 {
     static const char *const attributes[] = {"gbs", NULL};
 
-    PEAL_TRY(peal_cluster_known(reader, elem, attributes, "gbs"));
-    PEAL_TRY(peal_cluster_leaf(reader, elem));
+    PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "gbs"));
+    PEAL_TRY(peal_topo_cluster_leaf(reader, elem));
     if (!peal_topo_attr(reader->doc, elem, "gbs"))
-        return peal_cluster_refuse(reader, elem, "no gbs", "gbs=\"1600\", 1e9 bytes of input a "
-                                                           "second");
-    return peal_cluster_real(reader, elem, "gbs", 0.001, 1e6, &reader->fabric->profile.reduce_gbs);
+        return peal_topo_cluster_refuse(reader, elem, "no gbs",
+                                        "gbs=\"1600\", 1e9 bytes of input a "
+                                        "second");
+    return peal_topo_cluster_real(reader, elem, "gbs", 0.001, 1e6,
+                                  &reader->fabric->profile.reduce_gbs);
 }

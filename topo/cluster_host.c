@@ -56,14 +56,14 @@ static peal_status read_text(struct cluster_reader *reader, const struct topo_el
     peal_status status;
 
     fabric->notes.path = path;
-    status = peal_topo_doc_parse(fabric->ctx, data, bytes, path, &fabric->notes, reader->diag,
-                                 &doc);
+    status =
+        peal_topo_doc_parse(fabric->ctx, data, bytes, path, &fabric->notes, reader->diag, &doc);
     if (status == PEAL_OK) {
         if (peal_streq(doc.elem->name, "system"))
             status = peal_topo_read_system(fabric, &doc, doc.elem, type, reader->diag);
         else
-            status = peal_cluster_refuse(reader, elem, "the topology is not that of one host",
-                                         "a file whose root is <system>");
+            status = peal_topo_cluster_refuse(reader, elem, "the topology is not that of one host",
+                                              "a file whose root is <system>");
         peal_topo_doc_free(&doc);
     }
     fabric->notes.path = reader->doc->path;
@@ -109,15 +109,15 @@ static peal_status shared_nic(struct cluster_reader *reader, const struct topo_e
     struct topo_nic nic = {.dev = -1, .rail_stated = -1, .line = elem->line};
     struct topo_resource port = {.link_class = PEAL_LINK_NET};
 
-    PEAL_TRY(peal_cluster_known(reader, elem, attributes, "name, speed-gbits or rdma"));
-    PEAL_TRY(peal_cluster_leaf(reader, elem));
+    PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "name, speed-gbits or rdma"));
+    PEAL_TRY(peal_topo_cluster_leaf(reader, elem));
     if (!name || !name[0])
-        return peal_cluster_refuse(reader, elem, "no name", "name=\"eth0\"");
+        return peal_topo_cluster_refuse(reader, elem, "no name", "name=\"eth0\"");
     if (!peal_topo_attr(reader->doc, elem, "speed-gbits"))
-        return peal_cluster_refuse(reader, elem, "no speed-gbits", "its line rate in Gb/s");
+        return peal_topo_cluster_refuse(reader, elem, "no speed-gbits", "its line rate in Gb/s");
     if (rdma && !peal_streq(rdma, "yes") && !peal_streq(rdma, "no"))
-        return peal_cluster_refuse(reader, elem, "rdma is neither yes nor no", "one of them");
-    PEAL_TRY(peal_cluster_real(reader, elem, "speed-gbits", 0.001, 3200, &nic.gbits));
+        return peal_topo_cluster_refuse(reader, elem, "rdma is neither yes nor no", "one of them");
+    PEAL_TRY(peal_topo_cluster_real(reader, elem, "speed-gbits", 0.001, 3200, &nic.gbits));
     nic.rdma = rdma ? peal_streq(rdma, "yes") : peal_topo_rdma_name(name);
     nic.rail = (int32_t)type->nics;
     nic.name = node.name = peal_topo_arena_text(&fabric->arena, name, strlen(name));
@@ -139,11 +139,12 @@ static peal_status shared_host(struct cluster_reader *reader, const struct topo_
     const struct topo_elem *child = peal_topo_first(reader->doc, elem);
     uint32_t ranks = 1;
 
-    PEAL_TRY(peal_cluster_count(reader, elem, "ranks", TOPO_RANKS_MAX, &ranks));
+    PEAL_TRY(peal_topo_cluster_count(reader, elem, "ranks", TOPO_RANKS_MAX, &ranks));
     PEAL_TRY(peal_topo_shared_memory(reader->fabric, type, ranks));
     for (; child; child = peal_topo_next(reader->doc, child)) {
         if (!peal_streq(child->name, "nic"))
-            return peal_cluster_refuse(reader, child, "not an element of <host ranks=>", "<nic>");
+            return peal_topo_cluster_refuse(reader, child, "not an element of <host ranks=>",
+                                            "<nic>");
         PEAL_TRY(shared_nic(reader, child, type));
     }
     return PEAL_OK;
@@ -157,8 +158,8 @@ static peal_status inline_host(struct cluster_reader *reader, const struct topo_
     const struct topo_elem *system = peal_topo_first(reader->doc, elem);
 
     if (!system || !peal_streq(system->name, "system") || peal_topo_next(reader->doc, system))
-        return peal_cluster_refuse(reader, elem, "neither topology= nor ranks=",
-                                   "one of them, or one <system> inside");
+        return peal_topo_cluster_refuse(
+            reader, elem, "neither topology= nor ranks=", "one of them, or one <system> inside");
     return peal_topo_read_system(reader->fabric, reader->doc, system, type, reader->diag);
 }
 
@@ -167,7 +168,7 @@ static peal_status read_form(struct cluster_reader *reader, const struct topo_el
                              const char *path, struct topo_type *type)
 {
     if (path) {
-        PEAL_TRY(peal_cluster_leaf(reader, elem));
+        PEAL_TRY(peal_topo_cluster_leaf(reader, elem));
         return read_reference(reader, elem, path, type);
     }
     if (peal_topo_attr(reader->doc, elem, "ranks"))
@@ -199,7 +200,7 @@ static peal_status new_type(struct cluster_reader *reader, const struct topo_ele
     return status;
 }
 
-peal_status peal_cluster_host(struct cluster_reader *reader, const struct topo_elem *elem)
+peal_status peal_topo_cluster_host(struct cluster_reader *reader, const struct topo_elem *elem)
 {
     static const char *const attributes[] = {"name", "count", "topology", "ranks", NULL};
     const char *reference = peal_topo_attr(reader->doc, elem, "topology");
@@ -207,18 +208,19 @@ peal_status peal_cluster_host(struct cluster_reader *reader, const struct topo_e
     uint32_t count = 1;
     uint32_t type = TOPO_NONE;
 
-    PEAL_TRY(peal_cluster_known(reader, elem, attributes, "name, count, topology or ranks"));
-    PEAL_TRY(peal_cluster_count(reader, elem, "count", TOPO_HOSTS_MAX, &count));
+    PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "name, count, topology or ranks"));
+    PEAL_TRY(peal_topo_cluster_count(reader, elem, "count", TOPO_HOSTS_MAX, &count));
     if (reference && peal_topo_attr(reader->doc, elem, "ranks"))
-        return peal_cluster_refuse(reader, elem, "both topology and ranks", "one of them");
+        return peal_topo_cluster_refuse(reader, elem, "both topology and ranks", "one of them");
     if (reference) {
         if (!reader->base_dir)
-            return peal_cluster_refuse(reader, elem, "a reference to a file, which text without a "
-                                                     "directory cannot have",
-                                       "a <system> inside");
+            return peal_topo_cluster_refuse(reader, elem,
+                                            "a reference to a file, which text without a "
+                                            "directory cannot have",
+                                            "a <system> inside");
         if (!reference[0] || (!reader->fabric->references_reach_out && reaches_out(reference)))
-            return peal_cluster_refuse(reader, elem, "the topology leads out of the directory",
-                                       "a relative path without \"..\"");
+            return peal_topo_cluster_refuse(reader, elem, "the topology leads out of the directory",
+                                            "a relative path without \"..\"");
         PEAL_TRY(full_path(reader, reference, &path));
         type = known_type(reader->fabric, path);
     }

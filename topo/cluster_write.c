@@ -63,16 +63,18 @@ peal_status peal_cluster_write(peal_ctx *ctx, const peal_cluster_params *params,
     if (!ctx || !params || !write || peal_import(&full, sizeof full, params) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_ARG, "peal_cluster_write: a required argument is missing");
     if (!full.host_path || !full.host_path[0] || !plain(full.host_path))
-        return peal_fail(diag, PEAL_ERR_ARG, "peal_cluster_write: host_path is empty or holds "
-                                             "control characters");
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "peal_cluster_write: host_path is empty or holds "
+                         "control characters");
     if (!full.nodes || full.nodes > TOPO_HOSTS_MAX)
         return peal_fail(diag, PEAL_ERR_ARG, "peal_cluster_write: expected 1 to %u nodes",
                          (unsigned)TOPO_HOSTS_MAX);
     if (!(full.oversubscription >= 0) || full.oversubscription > 1000 ||
         (full.oversubscription > 0 && full.oversubscription < 1) || !(full.latency_us >= 0) ||
         full.latency_us > 1e6)
-        return peal_fail(diag, PEAL_ERR_ARG, "peal_cluster_write: oversubscription (1 to 1000) or "
-                                             "latency (0 to 1000000 us) is out of range");
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "peal_cluster_write: oversubscription (1 to 1000) or "
+                         "latency (0 to 1000000 us) is out of range");
     peal_buf_init(&buf, ctx, 1 << 20);
     put_cluster(&buf, &full);
     status = buf.status;

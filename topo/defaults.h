@@ -43,9 +43,9 @@ struct topo_engine_row {
 };
 struct topo_engine_row peal_topo_engine_row(peal_engine engine);
 
-double peal_topo_nvlink_gbs(uint32_t arch);      /* per link */
-uint32_t peal_topo_nvlink_count(uint32_t arch);  /* of a whole GPU; 0 unknown */
-double peal_topo_xgmi_gbs(const char *gcn);      /* per link */
+double peal_topo_nvlink_gbs(uint32_t arch);     /* per link */
+uint32_t peal_topo_nvlink_count(uint32_t arch); /* of a whole GPU; 0 unknown */
+double peal_topo_xgmi_gbs(const char *gcn);     /* per link */
 double peal_topo_smp_gbs(const char *arch, const char *vendor, int64_t family, int64_t model);
 /* GB/s of a link_speed attribute; 0 when the text is not known. */
 double peal_topo_pcie_gbs(const char *speed, uint32_t width);

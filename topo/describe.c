@@ -43,7 +43,7 @@ peal_status peal_fabric_rank(const peal_fabric *fabric, uint32_t index, peal_ran
     full.host = at.host;
     full.local = at.index;
     full.nvlink_domain = peal_topo_rank_domain(fabric, index);
-    full.nic = nic_index(&at, peal_topo_rank_nic(fabric, index));
+    full.nic = nic_index(&at, peal_topo_type_rank_nic(at.type, at.index));
     if (at.type->shared_memory) {
         full.device = -1;
         full.busid = "";

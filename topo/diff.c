@@ -7,7 +7,6 @@
 
 #include "topo_text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct diff {
@@ -126,21 +125,6 @@ static void each(struct diff *diff, const peal_fabric *left, const peal_fabric *
 
 /* ---- links */
 
-static int by_ends(const void *a, const void *b)
-{
-    const struct topo_listed *const *left = a;
-    const struct topo_listed *const *right = b;
-    int order = strcmp((*left)->from, (*right)->from);
-
-    if (!order)
-        order = strcmp((*left)->to, (*right)->to);
-    if (!order)
-        order = (int)(*left)->link_class - (int)(*right)->link_class;
-    if (!order) /* both lists are kept in the fabric's order among equals */
-        order = *left < *right ? -1 : *left > *right;
-    return order;
-}
-
 static int same_ends(const struct topo_listed *a, const struct topo_listed *b)
 {
     int order = strcmp(a->from, b->from);
@@ -148,6 +132,45 @@ static int same_ends(const struct topo_listed *a, const struct topo_listed *b)
     if (!order)
         order = strcmp(a->to, b->to);
     return order ? order : (int)a->link_class - (int)b->link_class;
+}
+
+/* A total order: links with the same ends keep the fabric's order. */
+static int after(const struct topo_listed *a, const struct topo_listed *b)
+{
+    int order = same_ends(a, b);
+
+    return order ? order > 0 : a > b;
+}
+
+/* Moves the element at `at` of a heap of `count` down to its place. */
+static void sift(const struct topo_listed **list, uint32_t at, uint32_t count)
+{
+    while (2 * at + 1 < count) {
+        uint32_t child = 2 * at + 1;
+        const struct topo_listed *moving = list[at];
+
+        if (child + 1 < count && after(list[child + 1], list[child]))
+            child++;
+        if (!after(list[child], moving))
+            return;
+        list[at] = list[child];
+        list[child] = moving;
+        at = child;
+    }
+}
+
+/* Heap sort, since the C library's may allocate. */
+static void sort(const struct topo_listed **list, uint32_t count)
+{
+    for (uint32_t i = count / 2; i > 0; i--)
+        sift(list, i - 1, count);
+    for (uint32_t i = count; i > 1; i--) {
+        const struct topo_listed *last = list[i - 1];
+
+        list[i - 1] = list[0];
+        list[0] = last;
+        sift(list, 0, i - 1);
+    }
 }
 
 static void link_line(const struct topo_listed *link, struct line *line)
@@ -184,14 +207,13 @@ static void tell_link(struct diff *diff, const struct topo_listed *left,
 
 static const struct topo_listed **sorted(peal_ctx *ctx, const peal_fabric *fabric)
 {
-    const struct topo_listed **list =
-        peal_calloc(ctx, (size_t)fabric->listeds + 1, sizeof *list);
+    const struct topo_listed **list = peal_calloc(ctx, (size_t)fabric->listeds + 1, sizeof *list);
 
     if (!list)
         return NULL;
     for (uint32_t l = 0; l < fabric->listeds; l++)
         list[l] = &fabric->listed[l];
-    qsort(list, fabric->listeds, sizeof *list, by_ends);
+    sort(list, fabric->listeds);
     return list;
 }
 

@@ -59,6 +59,7 @@ static void put_type(struct peal_buf *buf, const struct topo_type *type)
         put(buf, (uint64_t)accel->nic);
         put(buf, accel->arch);
         put(buf, (uint64_t)accel->peer);
+        put(buf, accel->bundle);
         put_text(buf, accel->gcn);
     }
     put(buf, type->nics);

@@ -10,6 +10,7 @@
 #ifndef PEAL_TOPO_FABRIC_H
 #define PEAL_TOPO_FABRIC_H
 
+#include "defaults.h"
 #include "notes.h"
 #include "topo.h"
 
@@ -27,13 +28,7 @@
 #define TOPO_LISTED_HOSTS 64u /* beyond these, links of equal hosts are listed once */
 #define TOPO_HALF_USES 11u    /* resources between a rank and the network: (24 - 2) / 2 */
 
-enum topo_kind {
-    TOPO_ACCELERATOR,
-    TOPO_NUMA,
-    TOPO_PCIE_SWITCH,
-    TOPO_NVSWITCH,
-    TOPO_NIC
-};
+enum topo_kind { TOPO_ACCELERATOR, TOPO_NUMA, TOPO_PCIE_SWITCH, TOPO_NVSWITCH, TOPO_NIC };
 
 struct topo_node {
     enum topo_kind kind;
@@ -59,7 +54,9 @@ enum topo_resource_kind {
     TOPO_RES_LINK, /* one direction of a link: "gpu3>nvs0" */
     TOPO_RES_TX,   /* a NIC's port, leaving: "mlx5_0 tx" */
     TOPO_RES_RX,
-    TOPO_RES_MEMORY,  /* the memory of a host whose ranks share it */
+    TOPO_RES_BUNDLE_TX, /* several NICs of one accelerator; `to` counts those beyond `from` */
+    TOPO_RES_BUNDLE_RX,
+    TOPO_RES_MEMORY,   /* the memory of a host whose ranks share it */
     TOPO_RES_RANK_OUT, /* what one rank of such a host copies out, and takes in */
     TOPO_RES_RANK_IN
 };
@@ -83,16 +80,19 @@ struct topo_accel {
     uint32_t arch; /* compute capability x 10, 0 unknown or not NVIDIA */
     char gcn[12];  /* "942", "" for others */
     const char *model;
-    int gdr;        /* 1 yes, 0 no, -1 not stated */
-    int peer;       /* 0: the driver refuses peer access over PCIe */
-    int has_class3d; /* PCI class 0x0302: a compute board, not a display */
+    int gdr;          /* 1 yes, 0 no, -1 not stated */
+    int peer;         /* 0: the driver refuses peer access over PCIe */
+    int has_class3d;  /* PCI class 0x0302: a compute board, not a display */
     int links_stated; /* 1: the file lists its NVLink or xGMI links */
     uint32_t links;   /* NVLinks of the device table, 0 unknown */
-    int form;         /* enum topo_form */
+    enum topo_form form;
     int32_t numa;
     int32_t nic;     /* index on the host, -1 none */
     uint32_t domain; /* index on the host */
-    uint32_t out;    /* route to its NIC and back, indices into `hop` */
+    uint32_t bundle; /* NICs it has to itself, when more than one; 0 otherwise */
+    uint32_t tx;     /* resources of its NIC's port, or of the bundle */
+    uint32_t rx;
+    uint32_t out; /* route to its NIC (of a bundle: to what is above) and back, in `hop` */
     uint32_t outs;
     uint32_t in;
     uint32_t ins;
@@ -113,7 +113,7 @@ struct topo_nic {
     double latency_us; /* added to the class's start-up */
     uint32_t tx;       /* resources of its port */
     uint32_t rx;
-    double port_gbs;   /* effective */
+    double port_gbs; /* effective */
 };
 
 /* From one accelerator to another of the same host. */
@@ -127,9 +127,9 @@ struct topo_route {
 };
 
 struct topo_type {
-    const char *name; /* of its <host> or its system */
-    const char *path; /* of its file */
-    uint32_t line;    /* where it was referred to, for errors */
+    const char *name;  /* of its <host> or its system */
+    const char *path;  /* of its file */
+    uint32_t line;     /* where it was referred to, for errors */
     int shared_memory; /* 1: ranks without accelerators, no graph but memory */
     uint32_t ranks;
 
@@ -179,13 +179,13 @@ struct topo_network {
     uint32_t groups;
     uint32_t rails;
     double oversubscription;
-    double latency_us;  /* added to the start-up of what crosses the spine */
-    double *up_gbs;     /* of each (group, rail) */
-    const char **name;  /* of each, the spine last where there is one */
-    int buffer_mib;     /* of one switch; -1 not stated, as pfc and ecn */
+    double latency_us; /* added to the start-up of what crosses the spine */
+    double *up_gbs;    /* of each (group, rail) */
+    const char **name; /* of each, the spine last where there is one */
+    int buffer_mib;    /* of one switch; -1 not stated, as pfc and ecn */
     int pfc;
     int ecn;
-    uint64_t resource;  /* first id */
+    uint64_t resource; /* first id */
 };
 
 /* Start-up, gap and share by class and engine; what <cost> and <reduce> say. */
@@ -193,9 +193,9 @@ struct topo_profile {
     struct topo_engine_cost engine[PEAL_LINK_CLASS_COUNT][PEAL_ENGINE_COUNT];
     double alpha_us[PEAL_LINK_CLASS_COUNT];
     double gap_us[PEAL_LINK_CLASS_COUNT];
-    double beta_gbs[PEAL_LINK_CLASS_COUNT];    /* of one accelerator; 0: from the graph */
+    double beta_gbs[PEAL_LINK_CLASS_COUNT]; /* of one accelerator; 0: from the graph */
     double engine_gbs[PEAL_LINK_CLASS_COUNT][PEAL_ENGINE_COUNT]; /* the same; 0: by share */
-    double reduce_gbs;                         /* 0: by model */
+    double reduce_gbs;                                           /* 0: by model */
 };
 
 /* Links and switches as they are listed, made once when the fabric is. */

@@ -75,8 +75,8 @@ peal_status peal_topo_add_accel(peal_ctx *ctx, struct topo_type *type,
 peal_status peal_topo_add_nic(peal_ctx *ctx, struct topo_type *type, const struct topo_nic *nic)
 {
     void *list = type->nic;
-    peal_status status = append(ctx, &list, &type->nics, &type->nic_room, nic, sizeof *nic,
-                                TOPO_NICS_MAX, NULL);
+    peal_status status =
+        append(ctx, &list, &type->nics, &type->nic_room, nic, sizeof *nic, TOPO_NICS_MAX, NULL);
 
     type->nic = list;
     return status;

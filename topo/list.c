@@ -53,7 +53,6 @@ static const char *resource_text(peal_fabric *fabric, uint64_t resource)
 
 /* ---- one host */
 
-
 static peal_status list_host(peal_fabric *fabric, const struct topo_at *at, const char **names)
 {
     const struct topo_type *type = at->type;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The entry points: bytes or a file to a fabric, by the name of the root element. */
-#include "topo_file.h"
 #include "fabric.h"
+#include "topo_file.h"
 #include "xml.h"
 
 #include <string.h>
@@ -161,8 +161,8 @@ static peal_status parse(peal_fabric *fabric, const char *data, size_t bytes, co
     struct topo_doc doc;
     peal_status status;
 
-    PEAL_TRY(peal_topo_doc_parse(fabric->ctx, data, bytes, fabric->file, &fabric->notes, diag,
-                                 &doc));
+    PEAL_TRY(
+        peal_topo_doc_parse(fabric->ctx, data, bytes, fabric->file, &fabric->notes, diag, &doc));
     status = read_root(fabric, &doc, base_dir, diag);
     peal_topo_doc_free(&doc);
     PEAL_TRY(status);

@@ -14,16 +14,16 @@
 
 /* ---- attributes */
 
-void peal_nccl_count(struct nccl_tally *tally, const struct topo_elem *elem, const char *what)
+void peal_topo_nccl_count(struct nccl_tally *tally, uint32_t line, const char *what)
 {
     if (tally->count++ == 0) {
-        tally->line = elem->line;
+        tally->line = line;
         tally->what = what;
     }
 }
 
-peal_status peal_nccl_refuse(const struct nccl_reader *reader, const struct topo_elem *elem,
-                             const char *format, ...)
+peal_status peal_topo_nccl_refuse(const struct nccl_reader *reader, const struct topo_elem *elem,
+                                  const char *format, ...)
 {
     char text[400];
     va_list args;
@@ -44,46 +44,47 @@ static const char *given(const struct nccl_reader *reader, const struct topo_ele
     return text && text[strspn(text, " ")] ? text : NULL;
 }
 
-peal_status peal_nccl_int(const struct nccl_reader *reader, const struct topo_elem *elem,
-                          const char *name, int64_t fallback, int64_t *out)
+peal_status peal_topo_nccl_int(const struct nccl_reader *reader, const struct topo_elem *elem,
+                               const char *name, int64_t fallback, int64_t *out)
 {
     const char *text = given(reader, elem, name);
 
     *out = fallback;
     if (text && !peal_topo_read_int(text, out))
-        return peal_nccl_refuse(reader, elem, "<%s %s=\"%.40s\">: expected an integer", elem->name,
-                                name, text);
+        return peal_topo_nccl_refuse(reader, elem, "<%s %s=\"%.40s\">: expected an integer",
+                                     elem->name, name, text);
     return PEAL_OK;
 }
 
-peal_status peal_nccl_hex(const struct nccl_reader *reader, const struct topo_elem *elem,
-                          const char *name, uint64_t fallback, uint64_t *out)
+peal_status peal_topo_nccl_hex(const struct nccl_reader *reader, const struct topo_elem *elem,
+                               const char *name, uint64_t fallback, uint64_t *out)
 {
     const char *text = given(reader, elem, name);
 
     *out = fallback;
     if (text && !peal_topo_read_hex(text, out))
-        return peal_nccl_refuse(reader, elem, "<%s %s=\"%.40s\">: expected a hexadecimal number",
-                                elem->name, name, text);
+        return peal_topo_nccl_refuse(reader, elem,
+                                     "<%s %s=\"%.40s\">: expected a hexadecimal number", elem->name,
+                                     name, text);
     return PEAL_OK;
 }
 
-peal_status peal_nccl_real(const struct nccl_reader *reader, const struct topo_elem *elem,
-                           const char *name, double fallback, double *out)
+peal_status peal_topo_nccl_real(const struct nccl_reader *reader, const struct topo_elem *elem,
+                                const char *name, double fallback, double *out)
 {
     const char *text = given(reader, elem, name);
 
     *out = fallback;
     if (text && !peal_topo_read_double(text, out))
-        return peal_nccl_refuse(reader, elem, "<%s %s=\"%.40s\">: expected a number", elem->name,
-                                name, text);
+        return peal_topo_nccl_refuse(reader, elem, "<%s %s=\"%.40s\">: expected a number",
+                                     elem->name, name, text);
     return PEAL_OK;
 }
 
 /* ---- elements */
 
-static peal_status two_links(struct nccl_reader *reader, uint32_t node, uint32_t parent,
-                             double gbs, uint32_t line)
+static peal_status two_links(struct nccl_reader *reader, uint32_t node, uint32_t parent, double gbs,
+                             uint32_t line)
 {
     struct topo_link link = {.from = node,
                              .to = parent,
@@ -104,12 +105,13 @@ static peal_status bus_of(struct nccl_reader *reader, const struct topo_elem *pc
     const char *busid = peal_topo_attr(reader->doc, pci, "busid");
 
     if (!busid)
-        return peal_nccl_refuse(reader, pci, "<pci> without busid; expected busid=\"dddd:bb:dd.f\"");
+        return peal_topo_nccl_refuse(reader, pci,
+                                     "<pci> without busid; expected busid=\"dddd:bb:dd.f\"");
     if (!peal_topo_read_bus(busid, &node->bus))
-        return peal_nccl_refuse(reader, pci,
-                                "busid \"%.60s\" is not a PCI bus id; expected dddd:bb:dd.f, "
-                                "such as 0000:07:00.0",
-                                busid);
+        return peal_topo_nccl_refuse(reader, pci,
+                                     "busid \"%.60s\" is not a PCI bus id; expected dddd:bb:dd.f, "
+                                     "such as 0000:07:00.0",
+                                     busid);
     node->busid = peal_topo_arena_text(&reader->fabric->arena, busid, strlen(busid));
     return node->busid ? PEAL_OK : PEAL_ERR_MEMORY;
 }
@@ -126,9 +128,9 @@ static peal_status below(struct nccl_reader *reader, const struct topo_elem *ele
         if (peal_streq(child->name, "pci"))
             PEAL_TRY(read_pci(reader, child, node, numa));
         else if (peal_streq(child->name, "nic"))
-            PEAL_TRY(peal_nccl_nics(reader, child, node, numa));
+            PEAL_TRY(peal_topo_nccl_nics(reader, child, node, numa));
         else if (!peal_streq(child->name, "pcilink"))
-            peal_nccl_count(&reader->unknown, child, child->name);
+            peal_topo_nccl_count(&reader->unknown, child->line, child->name);
     }
     return PEAL_OK;
 }
@@ -150,7 +152,7 @@ static peal_status read_switch(struct nccl_reader *reader, const struct topo_ele
     if (!node.name)
         return PEAL_ERR_MEMORY;
     PEAL_TRY(peal_topo_add_node(reader->fabric->ctx, reader->type, &node, &index));
-    PEAL_TRY(peal_nccl_pcie(reader, pci, &gbs));
+    PEAL_TRY(peal_topo_nccl_pcie(reader, pci, &gbs));
     PEAL_TRY(two_links(reader, index, parent, gbs, pci->line));
     return below(reader, pci, index, numa);
 }
@@ -163,23 +165,23 @@ static peal_status read_pci(struct nccl_reader *reader, const struct topo_elem *
     uint32_t node;
     double gbs;
 
-    switch (peal_nccl_classify(reader->doc, pci)) {
+    switch (peal_topo_nccl_classify(reader->doc, pci)) {
     case NCCL_PCI_SWITCH:
         return read_switch(reader, pci, parent, numa);
     case NCCL_PCI_NIC:
         PEAL_TRY(bus_of(reader, pci, &ignored));
-        return peal_nccl_nics(reader, pci, parent, numa);
+        return peal_topo_nccl_nics(reader, pci, parent, numa);
     case NCCL_PCI_ACCELERATOR:
-        PEAL_TRY(peal_nccl_accelerator(reader, pci, numa, &node));
+        PEAL_TRY(peal_topo_nccl_accelerator(reader, pci, numa, &node));
         if (node == TOPO_NONE)
             return PEAL_OK;
         PEAL_TRY(bus_of(reader, pci, &reader->type->node[node]));
-        PEAL_TRY(peal_nccl_pcie(reader, pci, &gbs));
+        PEAL_TRY(peal_topo_nccl_pcie(reader, pci, &gbs));
         return two_links(reader, node, parent, gbs, pci->line);
     default:
         PEAL_TRY(bus_of(reader, pci, &ignored));
         if (!given(reader, pci, "class"))
-            peal_nccl_count(&reader->no_class, pci, ignored.busid);
+            peal_topo_nccl_count(&reader->no_class, pci->line, ignored.busid);
         return PEAL_OK;
     }
 }
@@ -217,16 +219,16 @@ static peal_status read_cpu(struct nccl_reader *reader, const struct topo_elem *
     int64_t numa;
     uint32_t index;
 
-    PEAL_TRY(peal_nccl_int(reader, cpu, "numaid", -1, &numa));
+    PEAL_TRY(peal_topo_nccl_int(reader, cpu, "numaid", -1, &numa));
     if (numa < -1 || numa > 65535)
-        return peal_nccl_refuse(reader, cpu, "numaid is out of range; expected -1 to 65535");
+        return peal_topo_nccl_refuse(reader, cpu, "numaid is out of range; expected -1 to 65535");
     if (!given(reader, cpu, "numaid"))
         PEAL_TRY(peal_topo_warn(&reader->fabric->notes, cpu->line,
                                 "<cpu> without numaid: its NUMA node is unknown"));
     about.arch = arch ? arch : "";
     about.vendor = vendor ? vendor : "";
-    PEAL_TRY(peal_nccl_int(reader, cpu, "familyid", -1, &about.family));
-    PEAL_TRY(peal_nccl_int(reader, cpu, "modelid", -1, &about.model));
+    PEAL_TRY(peal_topo_nccl_int(reader, cpu, "familyid", -1, &about.family));
+    PEAL_TRY(peal_topo_nccl_int(reader, cpu, "modelid", -1, &about.model));
     if (reader->type->numas == 0)
         reader->cpu = about;
     node.numa = (int32_t)numa;
@@ -284,7 +286,8 @@ static peal_status join_switches(struct nccl_reader *reader)
         source = peal_topo_attr(doc, &doc->elem[elem->parent], "busid");
         if (!target || !source || !peal_topo_read_bus(target, &to) ||
             !peal_topo_read_bus(source, &from))
-            return peal_nccl_refuse(reader, elem, "<pcilink>: expected target=\"dddd:bb:dd.f\"");
+            return peal_topo_nccl_refuse(reader, elem,
+                                         "<pcilink>: expected target=\"dddd:bb:dd.f\"");
         for (uint32_t n = 0; n < reader->type->nodes; n++) {
             const struct topo_node *node = &reader->type->node[n];
 
@@ -294,8 +297,8 @@ static peal_status join_switches(struct nccl_reader *reader)
                 ends[1] = n;
         }
         if (ends[0] != TOPO_NONE && ends[1] != TOPO_NONE && ends[0] < ends[1])
-            PEAL_TRY(two_links(reader, ends[0], ends[1], peal_topo_constant(TOPO_LOCAL),
-                               elem->line));
+            PEAL_TRY(
+                two_links(reader, ends[0], ends[1], peal_topo_constant(TOPO_LOCAL), elem->line));
     }
     return PEAL_OK;
 }
@@ -306,34 +309,45 @@ static peal_status tell(struct nccl_reader *reader, const struct nccl_tally *tal
                         const char *what, const char *how)
 {
     struct topo_notes *notes = &reader->fabric->notes;
+    const char *first = tally->what ? tally->what : "?";
 
     if (!tally->count)
         return PEAL_OK;
-    return (warning ? peal_topo_warn : peal_topo_note)(
-        notes, tally->line, "%u %s (the first: %s): %s", (unsigned)tally->count, what,
-        tally->what ? tally->what : "?", how);
+    return (warning ? peal_topo_warn : peal_topo_note)(notes, tally->line,
+                                                       "%s: %u (the first: %.60s); %s", what,
+                                                       (unsigned)tally->count, first, how);
 }
 
-static peal_status tell_tallies(struct nccl_reader *reader)
+static peal_status tell_devices(struct nccl_reader *reader)
 {
-    PEAL_TRY(tell(reader, &reader->no_element, 0,
-                  "accelerators known only by their PCI class",
-                  "taken as ranks; a <gpu dev= sm= rank= gdr=> inside states what is assumed"));
-    PEAL_TRY(tell(reader, &reader->apu, 0, "<apu> elements", "taken as accelerators of unknown "
-                                                             "capability"));
+    PEAL_TRY(tell(reader, &reader->no_element, 0, "accelerators known only by their PCI class",
+                  "taken as ranks; a <gpu dev= sm= rank= gdr=> inside says what is assumed"));
+    PEAL_TRY(tell(reader, &reader->apu, 0, "<apu> elements", "taken as accelerators"));
     PEAL_TRY(tell(reader, &reader->no_rank, 0, "<gpu> elements without rank",
                   "each is a rank all the same"));
     PEAL_TRY(tell(reader, &reader->no_class, 0, "<pci> elements without class and content",
                   "ignored; class=\"0x030200\" makes one an accelerator, \"0x020000\" a NIC"));
+    PEAL_TRY(tell(reader, &reader->no_peer, 0, "GeForce boards",
+                  "their driver refuses peer access over PCIe, so what crosses PCIe is staged"));
+    PEAL_TRY(tell(reader, &reader->net_dev, 0, "<net> elements without dev",
+                  "kept, numbered in document order"));
+    return tell(reader, &reader->again, 0, "virtual interfaces listed under more than one CPU",
+                "each is one NIC all the same");
+}
+
+static peal_status tell_links(struct nccl_reader *reader)
+{
     PEAL_TRY(tell(reader, &reader->no_speed, 0, "PCIe links without link_speed",
                   "taken as fast as the device needs, or as what lies below, else 8 GT/s"));
     PEAL_TRY(tell(reader, &reader->odd_speed, 1, "PCIe links with a link_speed not understood",
                   "8 GT/s assumed, as the vendor libraries do"));
-    PEAL_TRY(tell(reader, &reader->net_dev, 0, "<net> elements without dev",
-                  "kept, numbered in document order"));
     PEAL_TRY(tell(reader, &reader->hidden, 0, "links to a switch that the file does not show",
                   "one NVSwitch joins them all"));
-    return tell(reader, &reader->unknown, 0, "elements unknown here", "ignored with what they hold");
+    PEAL_TRY(tell(reader, &reader->all_peers, 0,
+                  "accelerators that list all their NVLinks once for each peer",
+                  "more than they have, so they are taken to lead to one NVSwitch"));
+    return tell(reader, &reader->unknown, 0, "elements unknown here",
+                "ignored with what they hold");
 }
 
 /* ---- the whole */
@@ -342,14 +356,14 @@ static peal_status check_version(struct nccl_reader *reader, const struct topo_e
 {
     int64_t version;
 
-    PEAL_TRY(peal_nccl_int(reader, system, "version", 0, &version));
+    PEAL_TRY(peal_topo_nccl_int(reader, system, "version", 0, &version));
     if (!given(reader, system, "version"))
         return peal_topo_warn(&reader->fabric->notes, system->line,
                               "<system> without version: read as version 1");
     if (version != 1 && version != 2)
-        return peal_nccl_refuse(reader, system,
-                                "<system version=\"%.20s\">: expected 1 (NCCL) or 2 (RCCL)",
-                                given(reader, system, "version"));
+        return peal_topo_nccl_refuse(reader, system,
+                                     "<system version=\"%.20s\">: expected 1 (NCCL) or 2 (RCCL)",
+                                     given(reader, system, "version"));
     return PEAL_OK;
 }
 
@@ -357,10 +371,11 @@ static peal_status need_accelerators(struct nccl_reader *reader, const struct to
 {
     if (reader->type->accels)
         return PEAL_OK;
-    return peal_nccl_refuse(
+    return peal_topo_nccl_refuse(
         reader, system,
         "no accelerators: no <pci> has class 0x03.... or a <gpu>%s. Add class=\"0x030200\" to each "
-        "accelerator's <pci>, or better a <gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"/> inside it",
+        "accelerator's <pci>, or better a <gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"/> inside "
+        "it",
         reader->no_class.count ? " (the file's devices state no class)" : "");
 }
 
@@ -368,8 +383,12 @@ peal_status peal_topo_read_system(peal_fabric *fabric, const struct topo_doc *do
                                   const struct topo_elem *elem, struct topo_type *type,
                                   peal_diag *diag)
 {
-    struct nccl_reader reader = {.fabric = fabric, .type = type, .doc = doc, .diag = diag,
-                                 .cpu = {"", "", -1, -1}, .nvswitch = TOPO_NONE};
+    struct nccl_reader reader = {.fabric = fabric,
+                                 .type = type,
+                                 .doc = doc,
+                                 .diag = diag,
+                                 .cpu = {"", "", -1, -1},
+                                 .nvswitch = TOPO_NONE};
     const struct topo_elem *child;
 
     PEAL_TRY(check_version(&reader, elem));
@@ -377,16 +396,17 @@ peal_status peal_topo_read_system(peal_fabric *fabric, const struct topo_doc *do
         if (peal_streq(child->name, "cpu"))
             PEAL_TRY(read_cpu(&reader, child));
         else
-            peal_nccl_count(&reader.unknown, child, child->name);
+            peal_topo_nccl_count(&reader.unknown, child->line, child->name);
     }
     PEAL_TRY(need_accelerators(&reader, elem));
     PEAL_TRY(join_cpus(&reader));
     PEAL_TRY(join_switches(&reader));
-    PEAL_TRY(peal_nccl_identify(&reader));
-    PEAL_TRY(peal_nccl_links(&reader));
-    PEAL_TRY(peal_nccl_finish_nics(&reader));
-    PEAL_TRY(peal_nccl_check(&reader));
-    PEAL_TRY(tell_tallies(&reader));
+    PEAL_TRY(peal_topo_nccl_identify(&reader));
+    PEAL_TRY(peal_topo_nccl_links(&reader));
+    PEAL_TRY(peal_topo_nccl_finish_nics(&reader));
+    PEAL_TRY(peal_topo_nccl_check(&reader));
+    PEAL_TRY(tell_devices(&reader));
+    PEAL_TRY(tell_links(&reader));
     type->ranks = type->accels;
     return PEAL_OK;
 }

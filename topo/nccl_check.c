@@ -95,7 +95,7 @@ static peal_status double_ids(struct nccl_reader *reader)
     return PEAL_OK;
 }
 
-peal_status peal_nccl_check(struct nccl_reader *reader)
+peal_status peal_topo_nccl_check(struct nccl_reader *reader)
 {
     PEAL_TRY(slow_bridges(reader));
     PEAL_TRY(starved_nics(reader));

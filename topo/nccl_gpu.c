@@ -16,13 +16,13 @@
 /* Display adapters of management controllers are class 0x03 too. */
 static int display_only(const char *vendor)
 {
-    static const char *const names[] = {"0x1a03", "0x102b", "0x1234", "0x1b36", "0x15ad",
-                                        "0x1013", "0x80ee", NULL};
+    static const char *const names[] = {"0x1a03", "0x102b", "0x1234", "0x1b36",
+                                        "0x15ad", "0x1013", "0x80ee", NULL};
 
     return vendor && peal_topo_word_begins(vendor, names);
 }
 
-enum nccl_pci peal_nccl_classify(const struct topo_doc *doc, const struct topo_elem *pci)
+enum nccl_pci peal_topo_nccl_classify(const struct topo_doc *doc, const struct topo_elem *pci)
 {
     const char *class_text = peal_topo_attr(doc, pci, "class");
     const char *vendor = peal_topo_attr(doc, pci, "vendor");
@@ -54,12 +54,13 @@ static peal_status read_gpu(struct nccl_reader *reader, const struct topo_elem *
     int64_t sm;
     int64_t gdr;
 
-    PEAL_TRY(peal_nccl_int(reader, gpu, "dev", accel->dev, &dev));
-    PEAL_TRY(peal_nccl_int(reader, gpu, "rank", -1, &rank));
-    PEAL_TRY(peal_nccl_int(reader, gpu, "sm", 0, &sm));
-    PEAL_TRY(peal_nccl_int(reader, gpu, "gdr", -1, &gdr));
+    PEAL_TRY(peal_topo_nccl_int(reader, gpu, "dev", accel->dev, &dev));
+    PEAL_TRY(peal_topo_nccl_int(reader, gpu, "rank", -1, &rank));
+    PEAL_TRY(peal_topo_nccl_int(reader, gpu, "sm", 0, &sm));
+    PEAL_TRY(peal_topo_nccl_int(reader, gpu, "gdr", -1, &gdr));
     if (dev < -1 || dev > 65535 || rank < -1 || rank > INT32_MAX || sm < 0 || sm > 100000)
-        return peal_nccl_refuse(reader, gpu, "<%s>: dev, rank or sm is out of range", gpu->name);
+        return peal_topo_nccl_refuse(reader, gpu, "<%s>: dev, rank or sm is out of range",
+                                     gpu->name);
     accel->dev = (int32_t)dev;
     accel->rank = (int32_t)rank;
     accel->gdr = gdr < 0 ? -1 : gdr != 0;
@@ -86,28 +87,30 @@ static void note_what_is_missing(struct nccl_reader *reader, const struct topo_e
                                  const struct topo_elem *gpu, const struct topo_accel *accel)
 {
     if (!gpu)
-        peal_nccl_count(&reader->no_element, pci, peal_topo_attr(reader->doc, pci, "busid"));
+        peal_topo_nccl_count(&reader->no_element, pci->line,
+                             peal_topo_attr(reader->doc, pci, "busid"));
     else if (peal_streq(gpu->name, "apu"))
-        peal_nccl_count(&reader->apu, gpu, peal_topo_attr(reader->doc, pci, "busid"));
+        peal_topo_nccl_count(&reader->apu, gpu->line, peal_topo_attr(reader->doc, pci, "busid"));
     else if (accel->rank < 0)
-        peal_nccl_count(&reader->no_rank, gpu, peal_topo_attr(reader->doc, pci, "busid"));
+        peal_topo_nccl_count(&reader->no_rank, gpu->line,
+                             peal_topo_attr(reader->doc, pci, "busid"));
 }
 
-peal_status peal_nccl_accelerator(struct nccl_reader *reader, const struct topo_elem *pci,
-                                  int32_t numa, uint32_t *node_out)
+peal_status peal_topo_nccl_accelerator(struct nccl_reader *reader, const struct topo_elem *pci,
+                                       int32_t numa, uint32_t *node_out)
 {
     const struct topo_elem *gpu = gpu_of(reader->doc, pci);
     const char *class_text = peal_topo_attr(reader->doc, pci, "class");
-    struct topo_node node = {.kind = TOPO_ACCELERATOR, .name = "", .busid = "", .numa = numa,
-                             .line = pci->line};
-    struct topo_accel accel = {.dev = -1, .rank = -1, .gdr = -1, .peer = 1, .numa = numa,
-                               .nic = -1};
+    struct topo_node node = {
+        .kind = TOPO_ACCELERATOR, .name = "", .busid = "", .numa = numa, .line = pci->line};
+    struct topo_accel accel = {
+        .dev = -1, .rank = -1, .gdr = -1, .peer = 1, .numa = numa, .nic = -1};
 
     accel.line = pci->line;
     accel.elem = (uint32_t)((gpu ? gpu : pci) - reader->doc->elem);
     accel.has_class3d = class_text && peal_topo_has_prefix(class_text, "0x0302");
-    PEAL_TRY(peal_nccl_hex(reader, pci, "vendor", 0, &accel.vendor));
-    PEAL_TRY(peal_nccl_hex(reader, pci, "device", 0, &accel.device_id));
+    PEAL_TRY(peal_topo_nccl_hex(reader, pci, "vendor", 0, &accel.vendor));
+    PEAL_TRY(peal_topo_nccl_hex(reader, pci, "device", 0, &accel.device_id));
     *node_out = TOPO_NONE;
     if (gpu) {
         const char *dev = peal_topo_attr(reader->doc, gpu, "dev");
@@ -123,9 +126,8 @@ peal_status peal_nccl_accelerator(struct nccl_reader *reader, const struct topo_
     PEAL_TRY(peal_topo_add_node(reader->fabric->ctx, reader->type, &node, &accel.node));
     *node_out = accel.node;
     if (reader->type->accels >= TOPO_ACCELS_MAX)
-        return peal_fail_at(reader->diag, PEAL_ERR_LIMIT, reader->doc->path, pci->line,
-                            pci->column, "more than %u accelerators on one host",
-                            (unsigned)TOPO_ACCELS_MAX);
+        return peal_fail_at(reader->diag, PEAL_ERR_LIMIT, reader->doc->path, pci->line, pci->column,
+                            "more than %u accelerators on one host", (unsigned)TOPO_ACCELS_MAX);
     return peal_topo_add_accel(reader->fabric->ctx, reader->type, &accel);
 }
 
@@ -169,6 +171,8 @@ static peal_status from_device_id(struct nccl_reader *reader, struct topo_accel 
     accel->form = device->form;
     accel->links = device->links;
     accel->peer = device->form != TOPO_FORM_GEFORCE;
+    if (!accel->peer)
+        peal_topo_nccl_count(&reader->no_peer, accel->line, device->name);
     if (!accel->arch && !accel->gcn[0]) {
         accel->arch = device->arch;
         peal_copy_text(accel->gcn, sizeof accel->gcn, device->gcn);
@@ -202,10 +206,11 @@ static peal_status guess_all(struct nccl_reader *reader)
             first = a;
     }
     if (guessed)
-        return peal_topo_note(&reader->fabric->notes, type->accel[first].line,
-                              "no device id on %u accelerators: taken as sm_%u, from the PCIe "
-                              "generation and the CPU; device= in <pci> or sm= in <gpu> says better",
-                              (unsigned)guessed, (unsigned)type->accel[first].arch);
+        return peal_topo_note(
+            &reader->fabric->notes, type->accel[first].line,
+            "no device id on %u accelerators: taken as sm_%u, from the PCIe "
+            "generation and the CPU; device= in <pci> or sm= in <gpu> says better",
+            (unsigned)guessed, (unsigned)type->accel[first].arch);
     return PEAL_OK;
 }
 
@@ -303,7 +308,7 @@ static peal_status name_nodes(struct nccl_reader *reader)
     return PEAL_OK;
 }
 
-peal_status peal_nccl_identify(struct nccl_reader *reader)
+peal_status peal_topo_nccl_identify(struct nccl_reader *reader)
 {
     PEAL_TRY(guess_all(reader));
     PEAL_TRY(put_in_order(reader));

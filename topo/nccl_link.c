@@ -14,7 +14,7 @@
 struct ends {
     uint32_t to_switch; /* links */
     uint32_t line;
-    uint32_t *peer; /* links to each accelerator, by index */
+    uint32_t *peer;      /* links to each accelerator, by index */
     uint32_t *peer_line; /* where the last of them stands */
     peal_link_class link_class;
 };
@@ -37,8 +37,12 @@ static peal_status need_switch(struct nccl_reader *reader)
 static peal_status join(struct nccl_reader *reader, uint32_t from, uint32_t to,
                         peal_link_class link_class, double gbs, uint32_t line)
 {
-    struct topo_link link = {.from = from, .to = to, .link_class = link_class,
-                             .resource = TOPO_NONE, .line = line, .gbs = gbs};
+    struct topo_link link = {.from = from,
+                             .to = to,
+                             .link_class = link_class,
+                             .resource = TOPO_NONE,
+                             .line = line,
+                             .gbs = gbs};
 
     return peal_topo_add_link(reader->fabric->ctx, reader->type, &link, NULL);
 }
@@ -81,11 +85,11 @@ static peal_status c2c(struct nccl_reader *reader, const struct topo_accel *acce
     int64_t count;
     double gbs;
 
-    PEAL_TRY(peal_nccl_real(reader, elem, "bw", -1, &bw));
-    PEAL_TRY(peal_nccl_int(reader, elem, "count", -1, &count));
+    PEAL_TRY(peal_topo_nccl_real(reader, elem, "bw", -1, &bw));
+    PEAL_TRY(peal_topo_nccl_int(reader, elem, "count", -1, &count));
     if (bw <= 0 || bw > 1e7 || count <= 0 || count > 1024)
-        return peal_nccl_refuse(reader, elem,
-                                "<c2c>: expected bw= (MB/s per link) and count= (links)");
+        return peal_topo_nccl_refuse(reader, elem,
+                                     "<c2c>: expected bw= (MB/s per link) and count= (links)");
     gbs = bw * (double)count / 1000;
     if (numa == TOPO_NONE)
         return PEAL_OK;
@@ -98,10 +102,10 @@ static peal_status count_of(struct nccl_reader *reader, const struct topo_elem *
 {
     int64_t count;
 
-    PEAL_TRY(peal_nccl_int(reader, elem, "count", -1, &count));
+    PEAL_TRY(peal_topo_nccl_int(reader, elem, "count", -1, &count));
     if (count < 0 || count > 1024)
-        return peal_nccl_refuse(reader, elem, "<%s>: expected count=\"0\" to \"1024\" (links)",
-                                elem->name);
+        return peal_topo_nccl_refuse(reader, elem, "<%s>: expected count=\"0\" to \"1024\" (links)",
+                                     elem->name);
     *links = (uint32_t)count;
     return PEAL_OK;
 }
@@ -135,8 +139,8 @@ static peal_status nvlink(struct nccl_reader *reader, uint32_t a, const struct t
         return PEAL_OK;
     if (target && !peal_topo_bus_hidden(target)) {
         if (!peal_topo_read_bus(target, &bus))
-            return peal_nccl_refuse(reader, elem, "<%s target=\"%.40s\">: not a PCI bus id",
-                                    elem->name, target);
+            return peal_topo_nccl_refuse(reader, elem, "<%s target=\"%.40s\">: not a PCI bus id",
+                                         elem->name, target);
         peer = accel_of_bus(type, bus);
     }
     if (peer == a)
@@ -160,7 +164,7 @@ static peal_status nvlink(struct nccl_reader *reader, uint32_t a, const struct t
     }
     if (to_switch(reader, target, tclass) || !tclass) {
         if (!target || peal_topo_bus_hidden(target))
-            peal_nccl_count(&reader->hidden, elem, target ? target : "no target");
+            peal_topo_nccl_count(&reader->hidden, elem->line, target ? target : "no target");
         ends->to_switch += links;
         ends->line = ends->line ? ends->line : elem->line;
         return PEAL_OK;
@@ -205,21 +209,17 @@ static peal_status links_of(struct nccl_reader *reader, uint32_t a, struct ends 
         else if (peal_streq(elem->name, "c2c"))
             PEAL_TRY(c2c(reader, accel, elem));
         else if (!peal_streq(elem->name, "pci") && !peal_streq(elem->name, "gpu"))
-            peal_nccl_count(&reader->unknown, elem, elem->name);
+            peal_topo_nccl_count(&reader->unknown, elem->line, elem->name);
     }
     if (peers_are_a_switch(reader, accel, ends, &most)) {
         ends->to_switch += most;
-        PEAL_TRY(peal_topo_note(&reader->fabric->notes, accel->line,
-                                "gpu%u lists %u NVLinks to each of several peers, which is more "
-                                "than it has: taken as %u links to one NVSwitch",
-                                (unsigned)a, (unsigned)most, (unsigned)most));
+        peal_topo_nccl_count(&reader->all_peers, accel->line, type->node[accel->node].name);
     } else {
-        memcpy(&matrix[(size_t)a * type->accels], ends->peer,
-               type->accels * sizeof *ends->peer);
+        memcpy(&matrix[(size_t)a * type->accels], ends->peer, type->accels * sizeof *ends->peer);
     }
     if (ends->to_switch)
-        PEAL_TRY(join_switch(reader, accel, ends->to_switch,
-                             ends->line ? ends->line : accel->line));
+        PEAL_TRY(
+            join_switch(reader, accel, ends->to_switch, ends->line ? ends->line : accel->line));
     return PEAL_OK;
 }
 
@@ -238,8 +238,7 @@ static peal_status join_peers(struct nccl_reader *reader, const uint32_t *matrix
             uint32_t there = matrix[(size_t)a * n + b];
             uint32_t back = matrix[(size_t)b * n + a];
             const struct topo_accel *from = &type->accel[a];
-            peal_link_class link_class =
-                (peal_link_class)(there ? classes[a] : classes[b]);
+            peal_link_class link_class = (peal_link_class)(there ? classes[a] : classes[b]);
 
             if (there < back)
                 PEAL_TRY(peal_topo_warn(&reader->fabric->notes, from->line,
@@ -313,8 +312,7 @@ static peal_status read_links(struct nccl_reader *reader, uint32_t *space, uint8
     uint32_t *matrix = space + 2 * n;
 
     for (uint32_t a = 0; a < n; a++) {
-        struct ends ends = {.peer = space, .peer_line = space + n,
-                            .link_class = PEAL_LINK_NVLINK};
+        struct ends ends = {.peer = space, .peer_line = space + n, .link_class = PEAL_LINK_NVLINK};
 
         memset(space, 0, 2 * n * sizeof *space);
         PEAL_TRY(links_of(reader, a, &ends, matrix));
@@ -324,7 +322,7 @@ static peal_status read_links(struct nccl_reader *reader, uint32_t *space, uint8
     return assume_links(reader);
 }
 
-peal_status peal_nccl_links(struct nccl_reader *reader)
+peal_status peal_topo_nccl_links(struct nccl_reader *reader)
 {
     peal_ctx *ctx = reader->fabric->ctx;
     size_t n = reader->type->accels;

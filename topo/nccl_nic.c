@@ -32,15 +32,14 @@ static peal_status net_speed(struct nccl_reader *reader, const struct topo_elem 
     struct topo_notes *notes = &reader->fabric->notes;
     double mbits;
 
-    PEAL_TRY(peal_nccl_real(reader, net, "speed", 0, &mbits));
+    PEAL_TRY(peal_topo_nccl_real(reader, net, "speed", 0, &mbits));
     if (mbits > beyond) {
-        PEAL_TRY(peal_topo_warn(notes, net->line,
-                                "speed=\"%s\" Mb/s is beyond any NIC: read as kb/s, %s Gb/s",
-                                peal_topo_attr(reader->doc, net, "speed"),
-                                peal_topo_real(mbits / 1e6).text));
+        PEAL_TRY(peal_topo_warn(
+            notes, net->line, "speed=\"%s\" Mb/s is beyond any NIC: read as kb/s, %s Gb/s",
+            peal_topo_attr(reader->doc, net, "speed"), peal_topo_real(mbits / 1e6).text));
         mbits /= 1000;
         if (mbits > beyond)
-            return peal_nccl_refuse(reader, net, "<net speed>: expected Mb/s");
+            return peal_topo_nccl_refuse(reader, net, "<net speed>: expected Mb/s");
     }
     if (mbits > 0) {
         nic->gbits = mbits / 1000;
@@ -61,16 +60,16 @@ static peal_status read_net(struct nccl_reader *reader, const struct topo_elem *
     int64_t port;
     int64_t rail;
 
-    PEAL_TRY(peal_nccl_int(reader, net, "dev", -1, &dev));
-    PEAL_TRY(peal_nccl_int(reader, net, "gdr", 0, &gdr));
-    PEAL_TRY(peal_nccl_int(reader, net, "port", 0, &port));
-    PEAL_TRY(peal_nccl_int(reader, net, "rail", -1, &rail));
-    PEAL_TRY(peal_nccl_hex(reader, net, "guid", 0, &nic->guid));
-    PEAL_TRY(peal_nccl_real(reader, net, "latency", 0, &nic->latency_us));
+    PEAL_TRY(peal_topo_nccl_int(reader, net, "dev", -1, &dev));
+    PEAL_TRY(peal_topo_nccl_int(reader, net, "gdr", 0, &gdr));
+    PEAL_TRY(peal_topo_nccl_int(reader, net, "port", 0, &port));
+    PEAL_TRY(peal_topo_nccl_int(reader, net, "rail", -1, &rail));
+    PEAL_TRY(peal_topo_nccl_hex(reader, net, "guid", 0, &nic->guid));
+    PEAL_TRY(peal_topo_nccl_real(reader, net, "latency", 0, &nic->latency_us));
     if (dev < -1 || dev > 65535 || rail < -1 || rail > 4095 || port < 0 || port > 65535)
-        return peal_nccl_refuse(reader, net, "<net>: dev, port or rail is out of range");
+        return peal_topo_nccl_refuse(reader, net, "<net>: dev, port or rail is out of range");
     if (nic->latency_us < 0 || nic->latency_us > 1e6)
-        return peal_nccl_refuse(reader, net, "<net latency>: expected microseconds");
+        return peal_topo_nccl_refuse(reader, net, "<net latency>: expected microseconds");
     nic->dev = (int32_t)dev;
     nic->port = (int32_t)port;
     nic->rail_stated = (int32_t)rail;
@@ -79,7 +78,7 @@ static peal_status read_net(struct nccl_reader *reader, const struct topo_elem *
     nic->virtual_ = peal_topo_virtual_name(nic->name);
     nic->rdma = gdr > 0 || peal_topo_rdma_name(nic->name) || (device && device->rdma);
     if (dev < 0)
-        peal_nccl_count(&reader->net_dev, net, nic->name);
+        peal_topo_nccl_count(&reader->net_dev, net->line, nic->name);
     return net_speed(reader, net, device, nic);
 }
 
@@ -90,7 +89,7 @@ static peal_status assume_net(struct nccl_reader *reader, const struct topo_elem
     const char *class_text = peal_topo_attr(reader->doc, pci, "class");
     uint64_t vendor;
 
-    PEAL_TRY(peal_nccl_hex(reader, pci, "vendor", 0, &vendor));
+    PEAL_TRY(peal_topo_nccl_hex(reader, pci, "vendor", 0, &vendor));
     nic->dev = -1;
     nic->rail_stated = -1;
     nic->line = pci->line;
@@ -99,7 +98,7 @@ static peal_status assume_net(struct nccl_reader *reader, const struct topo_elem
     nic->rdma = device ? device->rdma
                        : (class_text && peal_topo_has_prefix(class_text, "0x0207")) ||
                              vendor == 0x15b3 || vendor == 0x17db || vendor == 0;
-    peal_nccl_count(&reader->no_net, pci, peal_topo_attr(reader->doc, pci, "busid"));
+    peal_topo_nccl_count(&reader->no_net, pci->line, peal_topo_attr(reader->doc, pci, "busid"));
     return PEAL_OK;
 }
 
@@ -119,8 +118,12 @@ struct card {
 static peal_status join_port(struct nccl_reader *reader, struct card *card, uint32_t node)
 {
     peal_ctx *ctx = reader->fabric->ctx;
-    struct topo_link link = {.from = node, .to = card->parent, .link_class = PEAL_LINK_PCIE,
-                             .resource = card->up, .line = card->line, .gbs = card->gbs};
+    struct topo_link link = {.from = node,
+                             .to = card->parent,
+                             .link_class = PEAL_LINK_PCIE,
+                             .resource = card->up,
+                             .line = card->line,
+                             .gbs = card->gbs};
     uint32_t index;
 
     PEAL_TRY(peal_topo_add_link(ctx, reader->type, &link, &index));
@@ -136,8 +139,12 @@ static peal_status join_port(struct nccl_reader *reader, struct card *card, uint
 static peal_status add_port(struct nccl_reader *reader, struct card *card, struct topo_nic *nic)
 {
     struct topo_arena *arena = &reader->fabric->arena;
-    struct topo_node node = {.kind = TOPO_NIC, .name = "", .busid = "", .bus = card->bus,
-                             .numa = card->numa, .line = nic->line};
+    struct topo_node node = {.kind = TOPO_NIC,
+                             .name = "",
+                             .busid = "",
+                             .bus = card->bus,
+                             .numa = card->numa,
+                             .line = nic->line};
 
     if (reader->type->nics >= TOPO_NICS_MAX)
         return peal_fail_at(reader->diag, PEAL_ERR_LIMIT, reader->doc->path, nic->line, 1,
@@ -162,10 +169,10 @@ static peal_status nets_of(struct nccl_reader *reader, const struct topo_elem *n
         int64_t role;
 
         if (!peal_streq(net->name, "net")) {
-            peal_nccl_count(&reader->unknown, net, net->name);
+            peal_topo_nccl_count(&reader->unknown, net->line, net->name);
             continue;
         }
-        PEAL_TRY(peal_nccl_int(reader, net, "net", 1, &role));
+        PEAL_TRY(peal_topo_nccl_int(reader, net, "net", 1, &role));
         if (role == 0) {
             PEAL_TRY(peal_topo_note(&reader->fabric->notes, net->line,
                                     "<net net=\"0\"> is not for network transfers: ignored"));
@@ -177,11 +184,15 @@ static peal_status nets_of(struct nccl_reader *reader, const struct topo_elem *n
     return PEAL_OK;
 }
 
-peal_status peal_nccl_nics(struct nccl_reader *reader, const struct topo_elem *elem,
-                           uint32_t parent, int32_t numa)
+peal_status peal_topo_nccl_nics(struct nccl_reader *reader, const struct topo_elem *elem,
+                                uint32_t parent, int32_t numa)
 {
-    struct card card = {.parent = parent, .numa = numa, .busid = "", .up = TOPO_NONE,
-                        .down = TOPO_NONE, .line = elem->line};
+    struct card card = {.parent = parent,
+                        .numa = numa,
+                        .busid = "",
+                        .up = TOPO_NONE,
+                        .down = TOPO_NONE,
+                        .line = elem->line};
     const struct topo_nic_device *device = NULL;
     const struct topo_elem *child;
     uint32_t before = reader->type->nics;
@@ -195,16 +206,16 @@ peal_status peal_nccl_nics(struct nccl_reader *reader, const struct topo_elem *e
     card.busid = peal_topo_attr(reader->doc, elem, "busid");
     if (!peal_topo_read_bus(card.busid, &card.bus))
         return PEAL_ERR_INTERNAL; /* checked by the caller */
-    PEAL_TRY(peal_nccl_hex(reader, elem, "vendor", 0, &vendor));
-    PEAL_TRY(peal_nccl_hex(reader, elem, "device", 0, &id));
+    PEAL_TRY(peal_topo_nccl_hex(reader, elem, "vendor", 0, &vendor));
+    PEAL_TRY(peal_topo_nccl_hex(reader, elem, "device", 0, &id));
     device = peal_topo_nic_device(vendor, id);
-    PEAL_TRY(peal_nccl_pcie(reader, elem, &card.gbs));
+    PEAL_TRY(peal_topo_nccl_pcie(reader, elem, &card.gbs));
     for (child = peal_topo_first(reader->doc, elem); child;
          child = peal_topo_next(reader->doc, child)) {
         if (peal_streq(child->name, "nic"))
             PEAL_TRY(nets_of(reader, child, device, &card));
         else
-            peal_nccl_count(&reader->unknown, child, child->name);
+            peal_topo_nccl_count(&reader->unknown, child->line, child->name);
     }
     if (reader->type->nics == before && !peal_topo_child(reader->doc, elem, "nic")) {
         struct topo_nic nic = {.dev = -1};
@@ -236,12 +247,12 @@ static peal_status fill_speeds(struct nccl_reader *reader)
     }
     if (!tally->count)
         return PEAL_OK;
-    return peal_topo_note(&reader->fabric->notes, tally->line,
-                          "%u NICs known only by their PCI class (the first: %s): %s Gb/s assumed, "
-                          "from the device id or the accelerators' generation; <nic><net name= "
-                          "speed=/></nic> inside the <pci> states it",
-                          (unsigned)tally->count, tally->what ? tally->what : "?",
-                          peal_topo_real(first).text);
+    return peal_topo_note(
+        &reader->fabric->notes, tally->line,
+        "NICs known only by their PCI class: %u (the first: %s); %s Gb/s assumed, "
+        "from the device id or the accelerators' generation; <nic><net name= "
+        "speed=/></nic> inside the <pci> says better",
+        (unsigned)tally->count, tally->what ? tally->what : "?", peal_topo_real(first).text);
 }
 
 /* By dev where all state one and they differ; else as the document has them. */
@@ -292,14 +303,18 @@ static peal_status give_ports(struct nccl_reader *reader)
     for (uint32_t n = 0; n < type->nics; n++) {
         struct topo_nic *nic = &type->nic[n];
         uint32_t other = same_port(type, n);
-        struct topo_resource port = {.link_class = PEAL_LINK_NET, .from = nic->node,
-                                     .to = nic->node};
+        struct topo_resource port = {
+            .link_class = PEAL_LINK_NET, .from = nic->node, .to = nic->node};
 
         nic->port_gbs = nic->gbits / 8 * peal_topo_constant(TOPO_NET_SHARE);
         if (other != TOPO_NONE) {
             nic->tx = type->nic[other].tx;
             nic->rx = type->nic[other].rx;
             nic->port_gbs = type->nic[other].port_gbs;
+            if (nic->virtual_) {
+                peal_topo_nccl_count(&reader->again, nic->line, nic->name);
+                continue;
+            }
             PEAL_TRY(peal_topo_warn(&reader->fabric->notes, nic->line,
                                     "NIC %s is the one of line %u again: they share its port",
                                     nic->name[0] ? nic->name : type->node[nic->node].busid,
@@ -357,7 +372,7 @@ static peal_status name_nics(struct nccl_reader *reader)
     return PEAL_OK;
 }
 
-peal_status peal_nccl_finish_nics(struct nccl_reader *reader)
+peal_status peal_topo_nccl_finish_nics(struct nccl_reader *reader)
 {
     PEAL_TRY(fill_speeds(reader));
     order_by_dev(reader->type);

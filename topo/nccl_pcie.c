@@ -16,12 +16,12 @@ static const char *speed_of_device(const struct nccl_reader *reader, const struc
     uint64_t id = 0;
     int64_t arch = 0;
 
-    if (peal_nccl_hex(reader, pci, "vendor", 0, &vendor) != PEAL_OK ||
-        peal_nccl_hex(reader, pci, "device", 0, &id) != PEAL_OK)
+    if (peal_topo_nccl_hex(reader, pci, "vendor", 0, &vendor) != PEAL_OK ||
+        peal_topo_nccl_hex(reader, pci, "device", 0, &id) != PEAL_OK)
         return NULL;
     device = peal_topo_device(vendor, id);
     nic = peal_topo_nic_device(vendor, id);
-    if (gpu && vendor != 0x1002 && peal_nccl_int(reader, gpu, "sm", 0, &arch) != PEAL_OK)
+    if (gpu && vendor != 0x1002 && peal_topo_nccl_int(reader, gpu, "sm", 0, &arch) != PEAL_OK)
         return NULL;
     if (device && !arch)
         arch = device->arch;
@@ -61,7 +61,8 @@ static double fastest_below(const struct nccl_reader *reader, const struct topo_
     return best;
 }
 
-peal_status peal_nccl_pcie(struct nccl_reader *reader, const struct topo_elem *pci, double *gbs_out)
+peal_status peal_topo_nccl_pcie(struct nccl_reader *reader, const struct topo_elem *pci,
+                                double *gbs_out)
 {
     const char *speed = peal_topo_attr(reader->doc, pci, "link_speed");
     const char *busid = peal_topo_attr(reader->doc, pci, "busid");
@@ -69,21 +70,21 @@ peal_status peal_nccl_pcie(struct nccl_reader *reader, const struct topo_elem *p
     int64_t width;
     double gbs;
 
-    PEAL_TRY(peal_nccl_int(reader, pci, "link_width", 16, &width));
+    PEAL_TRY(peal_topo_nccl_int(reader, pci, "link_width", 16, &width));
     if (width < 0 || width > 32)
-        return peal_nccl_refuse(reader, pci, "link_width is out of range; expected 0 to 32");
+        return peal_topo_nccl_refuse(reader, pci, "link_width is out of range; expected 0 to 32");
     if (width == 0)
         width = 16;
     if (speed && speed[strspn(speed, " ")]) {
         gbs = peal_topo_pcie_gbs(speed, (uint32_t)width);
         if (gbs <= 0) {
-            peal_nccl_count(&reader->odd_speed, pci, busid);
+            peal_topo_nccl_count(&reader->odd_speed, pci->line, busid);
             gbs = peal_topo_pcie_gbs("8", (uint32_t)width);
         }
         *gbs_out = gbs;
         return PEAL_OK;
     }
-    peal_nccl_count(&reader->no_speed, pci, busid);
+    peal_topo_nccl_count(&reader->no_speed, pci->line, busid);
     gbs = fastest_below(reader, pci) * (double)width / 16;
     known = speed_of_device(reader, pci);
     if (gbs <= 0)

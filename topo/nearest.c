@@ -5,7 +5,7 @@
  * ranks as possible. Ranks with the least choice choose first. NICs in use are numbered
  * as rails.
  */
-#include "route.h"
+#include "nearest.h"
 #include "topo_text.h"
 
 #include <string.h>
@@ -49,8 +49,7 @@ static int nearer(const struct choice *a, const struct choice *b)
     return a->hops < b->hops;
 }
 
-static struct choice judge(const struct topo_type *type, const struct topo_label *label,
-                           uint32_t n)
+static struct choice judge(const struct topo_type *type, const struct topo_label *label, uint32_t n)
 {
     const struct topo_nic *nic = &type->nic[n];
     const struct topo_label *end = &label[nic->node];
@@ -87,14 +86,8 @@ static uint32_t candidates(const struct topo_type *type, const struct topo_label
     return count;
 }
 
-struct work {
-    struct topo_search *search;
-    uint8_t *mark;    /* accels x nics: candidates */
-    uint32_t *choices; /* of each accelerator */
-    uint32_t *load;   /* ranks of each NIC */
-};
-
-static uint32_t least_loaded(const struct topo_type *type, const struct work *work, uint32_t a)
+static uint32_t least_loaded(const struct topo_type *type, const struct topo_nearest *work,
+                             uint32_t a)
 {
     const uint8_t *mark = &work->mark[(size_t)a * type->nics];
     uint32_t best = TOPO_NONE;
@@ -106,7 +99,7 @@ static uint32_t least_loaded(const struct topo_type *type, const struct work *wo
     return best;
 }
 
-static void deal(struct topo_type *type, const struct work *work)
+static void deal(struct topo_type *type, struct topo_nearest *work)
 {
     for (uint32_t wanted = 1; wanted <= type->nics; wanted++) {
         for (uint32_t a = 0; a < type->accels; a++) {
@@ -121,8 +114,9 @@ static void deal(struct topo_type *type, const struct work *work)
     }
 }
 
-/* The way out to the NIC and the way in from it. */
-static peal_status keep_ways(peal_fabric *fabric, struct topo_type *type, struct work *work)
+/* The way out to the NIC and the way in from it. A bundle's members hang on one node, and
+ * their own PCIe links are counted in its port, so the way ends above them. */
+static peal_status keep_ways(peal_fabric *fabric, struct topo_type *type, struct topo_nearest *work)
 {
     for (uint32_t a = 0; a < type->accels; a++) {
         struct topo_accel *accel = &type->accel[a];
@@ -137,8 +131,16 @@ static peal_status keep_ways(peal_fabric *fabric, struct topo_type *type, struct
         label = peal_topo_search_from(work->search, nic);
         if (label[accel->node].link == TOPO_NONE)
             return PEAL_ERR_INTERNAL;
-        PEAL_TRY(peal_topo_keep_route(fabric->ctx, type, label, accel->node, &accel->in,
-                                      &accel->ins));
+        PEAL_TRY(
+            peal_topo_keep_route(fabric->ctx, type, label, accel->node, &accel->in, &accel->ins));
+        if (accel->bundle) {
+            accel->outs--;
+            accel->in++;
+            accel->ins--;
+            continue;
+        }
+        accel->tx = type->nic[accel->nic].tx;
+        accel->rx = type->nic[accel->nic].rx;
     }
     return PEAL_OK;
 }
@@ -156,23 +158,44 @@ static peal_status warn_far(peal_fabric *fabric, const struct topo_type *type, u
                           (unsigned)a, type->node[type->nic[accel->nic].node].name);
 }
 
-static void number_rails(struct topo_type *type, const struct work *work)
+static int in_use(const struct topo_nearest *work, uint32_t n)
+{
+    return work->load[n] || work->owner[n] != TOPO_NONE;
+}
+
+/* The lowest NIC in use that has the same port, or is of the same bundle. */
+static uint32_t leader(const struct topo_type *type, const struct topo_nearest *work, uint32_t n)
+{
+    for (uint32_t o = 0; o < n; o++) {
+        if (in_use(work, o) && (type->nic[o].tx == type->nic[n].tx ||
+                                (work->owner[n] != TOPO_NONE && work->owner[o] == work->owner[n])))
+            return o;
+    }
+    return n;
+}
+
+static void number_rails(struct topo_type *type, const struct topo_nearest *work)
 {
     type->rails = 0;
     type->net_gbs = 0;
     for (uint32_t n = 0; n < type->nics; n++) {
         struct topo_nic *nic = &type->nic[n];
+        uint32_t first = leader(type, work, n);
 
-        if (!work->load[n])
+        if (!in_use(work, n))
             continue;
-        nic->rail = nic->rail_stated >= 0 ? nic->rail_stated : (int32_t)type->rails;
+        if (nic->rail_stated >= 0)
+            nic->rail = nic->rail_stated;
+        else
+            nic->rail = first < n ? type->nic[first].rail : (int32_t)type->rails;
         if ((uint32_t)nic->rail >= type->rails)
             type->rails = (uint32_t)nic->rail + 1;
-        type->net_gbs += type->resource[nic->tx].gbs;
+        if (first == n || type->nic[first].tx != nic->tx)
+            type->net_gbs += type->resource[nic->tx].gbs;
     }
 }
 
-static peal_status choose(peal_fabric *fabric, struct topo_type *type, struct work *work)
+static peal_status choose(peal_fabric *fabric, struct topo_type *type, struct topo_nearest *work)
 {
     int want = best_tier(type);
 
@@ -181,10 +204,13 @@ static peal_status choose(peal_fabric *fabric, struct topo_type *type, struct wo
             candidates(type, peal_topo_search_from(work->search, type->accel[a].node), want,
                        &work->mark[(size_t)a * type->nics]);
     deal(type, work);
+    for (uint32_t n = 0; n < type->nics; n++)
+        work->owner[n] = TOPO_NONE;
+    PEAL_TRY(peal_topo_bundle_nics(fabric, type, work));
     number_rails(type, work);
     for (uint32_t a = 0; a < type->accels; a++)
-        PEAL_TRY(warn_far(fabric, type, a,
-                          peal_topo_search_from(work->search, type->accel[a].node)));
+        PEAL_TRY(
+            warn_far(fabric, type, a, peal_topo_search_from(work->search, type->accel[a].node)));
     return keep_ways(fabric, type, work);
 }
 
@@ -192,7 +218,7 @@ peal_status peal_topo_nearest_nics(peal_fabric *fabric, struct topo_type *type)
 {
     peal_ctx *ctx = fabric->ctx;
     size_t marks = (size_t)type->accels * type->nics;
-    struct work work = {.search = NULL};
+    struct topo_nearest work = {.search = NULL};
     peal_status status;
 
     if (!type->nics)
@@ -200,13 +226,16 @@ peal_status peal_topo_nearest_nics(peal_fabric *fabric, struct topo_type *type)
     work.mark = peal_calloc(ctx, marks, 1);
     work.choices = peal_calloc(ctx, type->accels, sizeof *work.choices);
     work.load = peal_calloc(ctx, type->nics, sizeof *work.load);
-    status = work.mark && work.choices && work.load ? peal_topo_search_init(&work.search, ctx, type)
-                                                    : PEAL_ERR_MEMORY;
+    work.owner = peal_calloc(ctx, type->nics, sizeof *work.owner);
+    status = work.mark && work.choices && work.load && work.owner
+                 ? peal_topo_search_init(&work.search, ctx, type)
+                 : PEAL_ERR_MEMORY;
     if (status == PEAL_OK)
         status = choose(fabric, type, &work);
     peal_topo_search_free(work.search);
     peal_free(ctx, work.mark, marks);
     peal_free(ctx, work.choices, type->accels * sizeof *work.choices);
     peal_free(ctx, work.load, type->nics * sizeof *work.load);
+    peal_free(ctx, work.owner, type->nics * sizeof *work.owner);
     return status;
 }

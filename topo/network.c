@@ -33,10 +33,10 @@ static peal_status number_spans(peal_fabric *fabric)
         span->nic = fabric->nics;
         span->numa = fabric->numas;
         span->node = fabric->nodes;
-        span->domain = s ? fabric->span[s - 1].domain + fabric->span[s - 1].count *
-                                                            fabric->type[fabric->span[s - 1].type]
-                                                                .domains
-                         : 0;
+        span->domain =
+            s ? fabric->span[s - 1].domain +
+                    fabric->span[s - 1].count * fabric->type[fabric->span[s - 1].type].domains
+              : 0;
         span->resource = fabric->resources;
         PEAL_TRY(add_up(&fabric->hosts, span->count, 1));
         PEAL_TRY(add_up(&fabric->ranks, span->count, type->ranks));

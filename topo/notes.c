@@ -9,6 +9,9 @@
 enum { TOPO_NOTE_TEXT = 480 };
 
 static peal_status add(struct topo_notes *notes, int warning, uint32_t line, const char *format,
+                       va_list args) PEAL_PRINTF(4, 0);
+
+static peal_status add(struct topo_notes *notes, int warning, uint32_t line, const char *format,
                        va_list args)
 {
     char text[TOPO_NOTE_TEXT];

@@ -98,8 +98,17 @@ static const struct topo_nic *nic_of(const struct topo_at *at, int32_t *index)
     return *index < 0 ? NULL : &at->type->nic[*index];
 }
 
-static void between(const peal_fabric *fabric, const struct topo_at *from,
-                    const struct topo_at *to, struct topo_path *path)
+static uint32_t port_of(const struct topo_at *at, const struct topo_nic *nic, int leaving)
+{
+    const struct topo_accel *accel = &at->type->accel[at->index];
+
+    if (at->type->shared_memory)
+        return leaving ? nic->tx : nic->rx;
+    return leaving ? accel->tx : accel->rx;
+}
+
+static void between(const peal_fabric *fabric, const struct topo_at *from, const struct topo_at *to,
+                    struct topo_path *path)
 {
     const struct topo_profile *profile = &fabric->profile;
     int32_t index;
@@ -120,7 +129,7 @@ static void between(const peal_fabric *fabric, const struct topo_at *from,
     if (!from->type->shared_memory)
         use_hops(&part, from, from->type->accel[from->index].out,
                  from->type->accel[from->index].outs);
-    use_own(&part, from, out->tx);
+    use_own(&part, from, port_of(from, out, 1));
     if (peal_topo_crosses(fabric, from->host, out->rail, to->host, in->rail, &crossing)) {
         path->alpha_us += fabric->network.latency_us;
         part.first = path->uses;
@@ -130,7 +139,7 @@ static void between(const peal_fabric *fabric, const struct topo_at *from,
     }
     part.first = path->uses;
     part.limit = TOPO_HALF_USES;
-    use_own(&part, to, in->rx);
+    use_own(&part, to, port_of(to, in, 0));
     if (!to->type->shared_memory)
         use_hops(&part, to, to->type->accel[to->index].in, to->type->accel[to->index].ins);
 }
@@ -206,8 +215,14 @@ int32_t peal_topo_type_rank_nic(const struct topo_type *type, uint32_t local)
 int32_t peal_topo_rank_nic(const peal_fabric *fabric, uint32_t rank)
 {
     struct topo_at at = peal_topo_at_rank(fabric, rank);
+    int32_t nic = peal_topo_type_rank_nic(at.type, at.index);
 
-    return peal_topo_type_rank_nic(at.type, at.index);
+    /* One physical port may be listed under several CPUs: the first entry stands for it. */
+    for (int32_t n = 0; n < nic; n++) {
+        if (at.type->nic[n].tx == at.type->nic[nic].tx)
+            return n;
+    }
+    return nic;
 }
 
 uint32_t peal_topo_rank_arch(const peal_fabric *fabric, uint32_t rank)

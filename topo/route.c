@@ -66,7 +66,8 @@ static uint32_t pop(struct topo_search *search)
     while (2 * at + 1 < search->size) {
         uint32_t child = 2 * at + 1;
 
-        if (child + 1 < search->size && before(search, search->heap[child + 1], search->heap[child]))
+        if (child + 1 < search->size &&
+            before(search, search->heap[child + 1], search->heap[child]))
             child++;
         if (!before(search, search->heap[child], moving))
             break;
@@ -260,8 +261,8 @@ peal_status peal_topo_route_type(peal_fabric *fabric, struct topo_type *type)
     PEAL_TRY(peal_topo_index_links(fabric->ctx, type));
     if (type->shared_memory)
         return PEAL_OK;
-    type->route = peal_calloc(fabric->ctx, (size_t)type->accels * type->accels,
-                              sizeof *type->route);
+    type->route =
+        peal_calloc(fabric->ctx, (size_t)type->accels * type->accels, sizeof *type->route);
     if (!type->route)
         return PEAL_ERR_MEMORY;
     PEAL_TRY(peal_topo_search_init(&search, fabric->ctx, type));

@@ -2,8 +2,8 @@
 /* How a person reads nodes, resources and paths: "h3/gpu0", "gpu3>nvs0", "gpu0 > nvs0". */
 #include "fabric.h"
 
-#include "topo_names.h"
 #include "network.h"
+#include "topo_names.h"
 
 #include <string.h>
 
@@ -42,6 +42,13 @@ static void put_own(const peal_fabric *fabric, const struct topo_at *at, uint32_
     case TOPO_RES_RX:
         peal_topo_text_put(text, node[resource->from].name);
         peal_topo_text_put(text, resource->kind == TOPO_RES_TX ? " tx" : " rx");
+        break;
+    case TOPO_RES_BUNDLE_TX:
+    case TOPO_RES_BUNDLE_RX:
+        peal_topo_text_put(text, node[resource->from].name);
+        peal_topo_text_put(text, "+");
+        peal_topo_text_u64(text, resource->to);
+        peal_topo_text_put(text, resource->kind == TOPO_RES_BUNDLE_TX ? " tx" : " rx");
         break;
     case TOPO_RES_MEMORY:
         peal_topo_text_put(text, "memory");
@@ -129,6 +136,13 @@ static void put_switches(const peal_fabric *fabric, const struct topo_at *from,
     peal_topo_text_put(text, name);
 }
 
+static void put_nic(const peal_fabric *fabric, const struct topo_at *at, int32_t nic,
+                    struct topo_text *text)
+{
+    peal_topo_text_put(text, " > ");
+    peal_topo_put_node(fabric, at, at->type->nic[nic].node, text);
+}
+
 static void put_between(const peal_fabric *fabric, const struct topo_at *from,
                         const struct topo_at *to, struct topo_text *text)
 {
@@ -138,16 +152,16 @@ static void put_between(const peal_fabric *fabric, const struct topo_at *from,
     if (out < 0 || in < 0)
         return;
     if (from->type->shared_memory) {
-        peal_topo_text_put(text, " > ");
-        peal_topo_put_node(fabric, from, from->type->nic[out].node, text);
+        put_nic(fabric, from, out, text);
     } else {
         const struct topo_accel *accel = &from->type->accel[from->index];
 
         put_hops(fabric, from, accel->out, accel->outs, text);
+        if (accel->bundle)
+            put_nic(fabric, from, out, text);
     }
     put_switches(fabric, from, &from->type->nic[out], to, &to->type->nic[in], text);
-    peal_topo_text_put(text, " > ");
-    peal_topo_put_node(fabric, to, to->type->nic[in].node, text);
+    put_nic(fabric, to, in, text);
     if (to->type->shared_memory) {
         peal_topo_text_put(text, " > ");
         put_rank(fabric, to, text);
@@ -174,8 +188,7 @@ void peal_topo_via(const peal_fabric *fabric, uint32_t from, uint32_t to, char *
         peal_topo_text_put(&out, " > numa0 > ");
         put_rank(fabric, &b, &out);
     } else {
-        const struct topo_route *route =
-            &a.type->route[(size_t)a.index * a.type->accels + b.index];
+        const struct topo_route *route = &a.type->route[(size_t)a.index * a.type->accels + b.index];
 
         put_hops(fabric, &a, route->hop, route->hops, &out);
     }

@@ -26,8 +26,8 @@ struct reader {
     peal_diag *diag;
     xmlParserCtxtPtr parser;
     struct place place;
-    peal_status status; /* the first error, which ends the parse */
-    uint32_t open;      /* innermost open element */
+    peal_status status;                /* the first error, which ends the parse */
+    uint32_t open;                     /* innermost open element */
     uint32_t last[TOPO_XML_DEPTH + 1]; /* the last child at each depth */
     uint32_t depth;
 };
@@ -122,8 +122,8 @@ static void refuse(struct reader *reader, peal_status status, const char *what)
     uint32_t column = (uint32_t)(reader->place.at - reader->place.line_start) + 1;
 
     if (reader->status == PEAL_OK)
-        stop(reader, peal_fail_at(reader->diag, status, reader->doc->path, line, column, "%s",
-                                  what));
+        stop(reader,
+             peal_fail_at(reader->diag, status, reader->doc->path, line, column, "%s", what));
 }
 
 static void out_of_memory(struct reader *reader)
@@ -160,7 +160,6 @@ static void on_error(void *user, xmlError *error)
 }
 
 /* ---- events */
-
 
 static const char *keep_name(struct topo_doc *doc, const xmlChar *prefix, const xmlChar *local)
 {
