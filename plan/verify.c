@@ -32,15 +32,56 @@ static uint32_t deepest(const struct peal_plan *plan)
     return depth;
 }
 
-static peal_status prove_runs(const struct peal_plan *plan, const struct verify_sems *sems,
-                              struct verify_out *out, struct plan_proof *proof)
+static void report_unentered(const struct verify_run *run, struct verify_out *out)
 {
+    if (run->unentered != UINT32_MAX)
+        peal_verify_find(out, "composition", run->unentered, -1, -1,
+                         "may return before rank %u has entered the call", run->unentered_by);
+}
+
+/* All parts by themselves; *whole is set when one of them does not hold every return back by
+ * itself, so that only all together can tell. */
+static peal_status prove_parts(struct verify_run *run, struct verify_out *out, int *whole,
+                               struct plan_proof *proof)
+{
+    *whole = run->parts->count < 2;
+    for (run->part = 0; !*whole && run->part < run->parts->count; run->part++) {
+        run->steps = 0;
+        PEAL_TRY(peal_verify_execute(run, out));
+        proof->steps += run->steps;
+        if (out->findings)
+            return PEAL_OK;
+        *whole = run->unentered != UINT32_MAX;
+    }
+    return PEAL_OK;
+}
+
+static peal_status prove_run(struct verify_run *run, struct verify_out *out,
+                             struct plan_proof *proof)
+{
+    int whole;
+    PEAL_TRY(prove_parts(run, out, &whole, proof));
+    proof->proofs++;
+    if (!whole || out->findings)
+        return PEAL_OK;
+    run->part = VERIFY_ALL_PARTS;
+    run->steps = 0;
+    PEAL_TRY(peal_verify_execute(run, out));
+    proof->steps += run->steps;
+    report_unentered(run, out);
+    return PEAL_OK;
+}
+
+static peal_status prove_runs(const struct peal_plan *plan, const struct verify_sems *sems,
+                              const struct verify_parts *parts, struct verify_out *out,
+                              struct plan_proof *proof)
+{
+    struct verify_run run = {.plan = plan, .sems = sems, .parts = parts};
     uint32_t most = plan->tile_bytes ? deepest(plan) + 2 : 1;
-    uint32_t calls = plan->nranks <= VERIFY_CHAIN_RANKS ? VERIFY_CALLS_MAX : 1;
-    for (int alias = 0; alias < 2; alias++)
-        for (uint32_t trips = 1; trips <= most; trips++) {
-            PEAL_TRY(peal_verify_execute(plan, sems, alias, trips, calls, out, &proof->steps));
-            proof->proofs++;
+    run.calls = plan->nranks <= VERIFY_CHAIN_RANKS ? VERIFY_CALLS_MAX : 1;
+    for (run.alias = 0; run.alias < 2; run.alias++)
+        for (run.trips = 1; run.trips <= most; run.trips++) {
+            PEAL_TRY(prove_run(&run, out, proof));
             if (out->findings)
                 return PEAL_OK; /* one broken run explains the plan; the rest would repeat it */
         }
@@ -52,12 +93,16 @@ peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_fi
 {
     struct verify_out out = {row, found, user, 0};
     struct verify_sems sems = {0};
+    struct verify_parts parts = {0};
     struct plan_proof done = {0, 0, 0};
     peal_status status = peal_verify_check(plan, &out);
     if (status == PEAL_OK)
         status = peal_verify_sems_build(&sems, plan, &out);
     if (status == PEAL_OK && !out.findings)
-        status = prove_runs(plan, &sems, &out, &done);
+        status = peal_verify_parts_make(&parts, plan, &sems);
+    if (status == PEAL_OK && !out.findings)
+        status = prove_runs(plan, &sems, &parts, &out, &done);
+    peal_verify_parts_free(&parts);
     peal_verify_sems_free(&sems);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "verification stopped: %s", peal_status_text(status));

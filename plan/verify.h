@@ -109,9 +109,36 @@ peal_status peal_verify_clock_join(struct verify_clocks *clocks, struct verify_c
 peal_status peal_verify_clock_set(struct verify_clocks *clocks, struct verify_clock **clock,
                                   uint32_t component, uint32_t time);
 
-/* Executes `calls` calls of `trips` trips each; in place when alias is 1. */
-peal_status peal_verify_execute(const struct peal_plan *plan, const struct verify_sems *sems,
-                                int alias, uint32_t trips, uint32_t calls, struct verify_out *out,
-                                uint64_t *steps);
+/* ---- parts of a plan that share nothing */
+struct verify_parts {
+    peal_ctx *ctx;
+    uint32_t count;
+    uint32_t lanes, chunks, regions;
+    uint32_t *of_lane; /* lanes numbered rank by rank */
+    uint32_t *of_chunk;
+    uint32_t *of_region;
+};
+#define VERIFY_ALL_PARTS UINT32_MAX
+peal_status peal_verify_parts_make(struct verify_parts *parts, const struct peal_plan *plan,
+                                   const struct verify_sems *sems);
+void peal_verify_parts_free(struct verify_parts *parts);
+
+/* One symbolic execution: `calls` calls of `trips` trips each, in place when alias is 1, of one
+ * part of the plan or of all. */
+struct verify_run {
+    const struct peal_plan *plan;
+    const struct verify_sems *sems;
+    const struct verify_parts *parts;
+    uint32_t part;
+    int alias;
+    uint32_t trips;
+    uint32_t calls;
+    /* Results. unentered: a rank that may return before rank unentered_by has entered the call;
+     * UINT32_MAX: none, every entry precedes every return. */
+    uint64_t steps;
+    uint32_t unentered;
+    uint32_t unentered_by;
+};
+peal_status peal_verify_execute(struct verify_run *run, struct verify_out *out);
 
 #endif

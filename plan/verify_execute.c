@@ -29,8 +29,7 @@ struct sem_state {
     uint32_t used;
     uint32_t signalled; /* over all calls */
     uint32_t waited;
-    uint32_t wait_base; /* waits before the consumer's present call */
-    uint32_t sleeper;   /* lane that waits for it, NOBODY */
+    uint32_t sleeper; /* lane that waits for it, NOBODY */
 };
 
 struct event_state {
@@ -55,8 +54,10 @@ struct cell {
     struct message message;
 };
 
+/* A lane of the program, or, without code, the caller of a rank. */
 struct lane_state {
     struct verify_clock *clock;
+    const struct plan_lane *code;
     uint32_t rank;
     uint32_t lane;
     uint32_t component;
@@ -68,15 +69,17 @@ struct lane_state {
 };
 
 struct rank_state {
-    uint32_t first_lane;
+    uint32_t caller; /* its lane; those of the program follow */
+    uint32_t lanes;
     uint32_t running; /* lanes that have not ended the call */
     uint32_t call;
-    uint32_t entry_time[VERIFY_CALLS_MAX]; /* of its first lane's component, 0: not yet */
+    uint32_t entry_time[VERIFY_CALLS_MAX]; /* of the caller's component, 0: not yet */
 };
 
 struct machine {
     const struct peal_plan *plan;
     const struct verify_sems *sems;
+    struct verify_run *run;
     struct verify_out *out;
     peal_ctx *ctx;
     int alias;
@@ -91,6 +94,9 @@ struct machine {
     struct sem_state *sem;
     uint32_t *queue; /* runnable lanes */
     uint32_t queued;
+    uint32_t chunks;     /* of the part */
+    uint32_t *dense;     /* chunk -> its number in the part, NOBODY */
+    uint32_t *chunk;     /* and back */
     uint32_t tiles;      /* chunks x trips */
     uint64_t user_cells; /* of one rank: one or two buffers */
     uint64_t slots;      /* region slots of one rank and parity */
@@ -118,50 +124,80 @@ static uint32_t lane_events(const struct plan_rank *rank, const struct plan_lane
     return used;
 }
 
+static int in_part(const struct machine *m, uint32_t part)
+{
+    return m->run->part == VERIFY_ALL_PARTS || m->run->part == part;
+}
+
+static void add_lane(struct machine *m, uint32_t rank, uint32_t l, const struct plan_lane *code)
+{
+    struct lane_state *lane = &m->lanes[m->nlanes++];
+    uint32_t mask = code ? lane_events(&m->plan->ranks[rank], code) : 0;
+    lane->code = code;
+    lane->rank = rank;
+    lane->lane = l;
+    lane->time = 1;
+    lane->component = m->clocks.components++;
+    for (uint32_t e = 0; e < PLAN_EVENTS_MAX; e++) {
+        lane->event[e].component = mask >> e & 1 ? m->clocks.components : NOBODY;
+        m->clocks.components += mask >> e & 1 ? 2 : 0;
+    }
+}
+
 static peal_status make_lanes(struct machine *m)
 {
-    uint32_t total = 0;
-    for (uint32_t r = 0; r < m->plan->nranks; r++)
-        total += m->plan->ranks[r].nlanes;
-    m->lanes = peal_calloc(m->ctx, (size_t)total + 1, sizeof *m->lanes);
-    m->queue = peal_calloc(m->ctx, (size_t)total + 1, sizeof *m->queue);
+    size_t most = (size_t)m->run->parts->lanes + m->plan->nranks;
+    m->lanes = peal_calloc(m->ctx, most, sizeof *m->lanes);
+    m->queue = peal_calloc(m->ctx, most, sizeof *m->queue);
     m->ranks = peal_calloc(m->ctx, m->plan->nranks, sizeof *m->ranks);
     if (!m->lanes || !m->queue || !m->ranks)
         return PEAL_ERR_MEMORY;
-    uint32_t component = 0;
+    uint32_t number = 0;
     for (uint32_t r = 0; r < m->plan->nranks; r++) {
-        const struct plan_rank *rank = &m->plan->ranks[r];
-        m->ranks[r].first_lane = m->nlanes;
-        for (uint32_t l = 0; l < rank->nlanes; l++) {
-            struct lane_state *lane = &m->lanes[m->nlanes++];
-            lane->rank = r;
-            lane->lane = l;
-            lane->component = component++;
-            uint32_t mask = lane_events(rank, &rank->lanes[l]);
-            for (uint32_t e = 0; e < PLAN_EVENTS_MAX; e++) {
-                lane->event[e].component = mask >> e & 1 ? component : NOBODY;
-                component += mask >> e & 1 ? 2 : 0;
-            }
+        m->ranks[r].caller = m->nlanes;
+        add_lane(m, r, 0, NULL);
+        for (uint32_t l = 0; l < m->plan->ranks[r].nlanes; l++) {
+            if (!in_part(m, m->run->parts->of_lane[number++]))
+                continue;
+            add_lane(m, r, l, &m->plan->ranks[r].lanes[l]);
+            m->ranks[r].lanes++;
         }
     }
-    m->clocks.components = component;
     for (uint32_t i = 0; i < m->nlanes; i++)
         if (!(m->lanes[i].clock = peal_verify_clock_new(&m->clocks)))
             return PEAL_ERR_MEMORY;
     return PEAL_OK;
 }
 
+static peal_status number_chunks(struct machine *m)
+{
+    m->dense = peal_calloc(m->ctx, m->plan->nchunks, sizeof(uint32_t));
+    m->chunk = peal_calloc(m->ctx, m->plan->nchunks, sizeof(uint32_t));
+    if (!m->dense || !m->chunk)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t c = 0; c < m->plan->nchunks; c++) {
+        m->dense[c] = NOBODY;
+        if (!in_part(m, m->run->parts->of_chunk[c]))
+            continue;
+        m->chunk[m->chunks] = c;
+        m->dense[c] = m->chunks++;
+    }
+    return PEAL_OK;
+}
+
 static peal_status make_cells(struct machine *m)
 {
     const struct peal_plan *plan = m->plan;
-    m->tiles = plan->nchunks * m->trips;
+    PEAL_TRY(number_chunks(m));
+    m->tiles = m->chunks * m->trips;
     m->user_cells = (uint64_t)m->tiles * (m->alias ? 1 : 2);
     m->region_slot = peal_calloc(m->ctx, (size_t)plan->nregions + 1, sizeof(uint64_t));
     if (!m->region_slot)
         return PEAL_ERR_MEMORY;
     for (uint32_t i = 0; i < plan->nregions; i++) {
         m->region_slot[i] = m->slots;
-        m->slots += (uint64_t)plan->regions[i].width * plan->regions[i].depth;
+        if (in_part(m, m->run->parts->of_region[i]))
+            m->slots += (uint64_t)plan->regions[i].width * plan->regions[i].depth;
     }
     m->rank_cells = m->user_cells + 2 * m->slots;
     uint64_t cells = m->rank_cells * plan->nranks;
@@ -173,7 +209,7 @@ static peal_status make_cells(struct machine *m)
         return PEAL_ERR_MEMORY;
     for (uint64_t i = 0; i < cells; i++)
         m->cells[i].sleeper = NOBODY;
-    return peal_verify_values_init(&m->values, m->ctx, plan->nranks, m->tiles);
+    return peal_verify_values_init(&m->values, m->ctx, plan->nranks, m->tiles ? m->tiles : 1);
 }
 
 static peal_status make(struct machine *m)
@@ -200,9 +236,7 @@ static void unmake(struct machine *m)
         peal_verify_clock_drop(&m->clocks, m->cells[i].message.clock);
     for (uint32_t i = 0; m->lanes && i < m->nlanes; i++)
         peal_verify_clock_drop(&m->clocks, m->lanes[i].clock);
-    uint32_t lanes = 0;
-    for (uint32_t r = 0; r < m->plan->nranks; r++)
-        lanes += m->plan->ranks[r].nlanes;
+    size_t lanes = (size_t)m->run->parts->lanes + m->plan->nranks;
     if (m->values.ctx)
         peal_verify_values_free(&m->values);
     peal_free(m->ctx, m->sem, ((size_t)m->sems->count + 1) * sizeof *m->sem);
@@ -210,8 +244,10 @@ static void unmake(struct machine *m)
     peal_free(m->ctx, m->expected, (size_t)m->tiles * m->calls * sizeof(uint32_t));
     peal_free(m->ctx, m->region_slot, ((size_t)m->plan->nregions + 1) * sizeof(uint64_t));
     peal_free(m->ctx, m->pool, m->pool_capacity * sizeof *m->pool);
-    peal_free(m->ctx, m->lanes, ((size_t)lanes + 1) * sizeof *m->lanes);
-    peal_free(m->ctx, m->queue, ((size_t)lanes + 1) * sizeof *m->queue);
+    peal_free(m->ctx, m->lanes, lanes * sizeof *m->lanes);
+    peal_free(m->ctx, m->queue, lanes * sizeof *m->queue);
+    peal_free(m->ctx, m->dense, m->plan->nchunks * sizeof(uint32_t));
+    peal_free(m->ctx, m->chunk, m->plan->nchunks * sizeof(uint32_t));
     peal_free(m->ctx, m->ranks, m->plan->nranks * sizeof *m->ranks);
 }
 
@@ -229,7 +265,8 @@ static struct cell *cell_of(const struct machine *m, const struct lane_state *la
     uint64_t base = m->rank_cells * operand->rank;
     if (operand->buffer == PLAN_BUF_IN || operand->buffer == PLAN_BUF_OUT) {
         uint64_t buffer = operand->buffer == PLAN_BUF_OUT && !m->alias ? m->tiles : 0;
-        return &m->cells[base + buffer + (uint64_t)operand->index * m->trips + lane->trip];
+        return &m->cells[base + buffer + (uint64_t)m->dense[operand->index] * m->trips +
+                         lane->trip];
     }
     const struct plan_region *region = &m->plan->regions[operand->index];
     uint64_t slot = m->region_slot[operand->index] +
@@ -402,7 +439,9 @@ static peal_status do_wait(struct machine *m, uint32_t self, const struct plan_s
 {
     struct lane_state *lane = &m->lanes[self];
     struct sem_state *sem = &m->sem[sem_index];
-    uint32_t nth = sem->waited - sem->wait_base + 1; /* of this call */
+    const struct verify_sem_key *key = &m->sems->keys[sem_index];
+    uint32_t before = m->ranks[lane->rank].call * (key->waits_once + m->trips * key->waits_trip);
+    uint32_t nth = sem->waited - before + 1; /* of this call */
     *passed = 1;
     if (nth > step->lag) {
         uint32_t need = sem->waited + 1 - step->lag; /* the need-th signal of all */
@@ -447,7 +486,7 @@ static void check_source(struct machine *m, const struct lane_state *lane, uint3
                          const struct plan_step *step, const struct plan_operand *operand,
                          uint32_t value)
 {
-    uint32_t cell = step->chunk * m->trips + lane->trip;
+    uint32_t cell = m->dense[step->chunk] * m->trips + lane->trip;
     if (value == VALUE_NONE)
         peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
                          "r%u.%s[%u] is read before anything is there", operand->rank,
@@ -456,7 +495,7 @@ static void check_source(struct machine *m, const struct lane_state *lane, uint3
         peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
                          "moves chunk %u tile %u, but the source holds chunk %u tile %u",
                          step->chunk, lane->trip,
-                         peal_verify_value_cell(&m->values, value) / m->trips,
+                         m->chunk[peal_verify_value_cell(&m->values, value) / m->trips],
                          peal_verify_value_cell(&m->values, value) % m->trips);
 }
 
@@ -587,10 +626,10 @@ static peal_status do_await(struct machine *m, struct lane_state *lane, uint32_t
 /* The caller writes its buffers: they may hold anything, but for the input of a new call. */
 static void caller_writes(struct machine *m, uint32_t rank, int entering)
 {
-    struct lane_state *lane = &m->lanes[m->ranks[rank].first_lane];
+    struct lane_state *lane = &m->lanes[m->ranks[rank].caller];
     for (uint32_t buffer = 0; buffer < (m->alias ? 1u : 2u); buffer++)
         for (uint32_t t = 0; t < m->tiles; t++) {
-            struct plan_operand operand = {rank, t / m->trips, 0, 0, (uint8_t)buffer, 0};
+            struct plan_operand operand = {rank, m->chunk[t / m->trips], 0, 0, (uint8_t)buffer, 0};
             uint32_t value = VALUE_NONE;
             if (entering && buffer == PLAN_BUF_IN)
                 value = peal_verify_leaf(&m->values, m->ranks[rank].call, rank, t);
@@ -600,31 +639,30 @@ static void caller_writes(struct machine *m, uint32_t rank, int entering)
         }
 }
 
+static peal_status leave(struct machine *m, uint32_t rank);
+
 static peal_status enter(struct machine *m, uint32_t rank)
 {
     struct rank_state *state = &m->ranks[rank];
-    const struct plan_rank *program = &m->plan->ranks[rank];
-    struct lane_state *first = &m->lanes[state->first_lane];
+    struct lane_state *caller = &m->lanes[state->caller];
     caller_writes(m, rank, 1);
-    state->entry_time[state->call] = first->time;
-    state->running = program->nlanes;
-    struct message start = message_from(first);
+    state->entry_time[state->call] = caller->time;
+    state->running = state->lanes;
+    struct message start = message_from(caller);
     peal_status status = PEAL_OK;
-    for (uint32_t l = 0; status == PEAL_OK && l < program->nlanes; l++) {
-        struct lane_state *lane = first + l;
+    for (uint32_t l = 1; status == PEAL_OK && l <= state->lanes; l++) {
+        struct lane_state *lane = caller + l;
         lane->pc = 0;
         lane->trip = 0;
-        if (l)
-            status = hear(m, lane, &start);
+        status = hear(m, lane, &start);
         if (!lane->queued) {
             lane->queued = 1;
-            m->queue[m->queued++] = state->first_lane + l;
+            m->queue[m->queued++] = state->caller + l;
         }
     }
     peal_verify_clock_drop(&m->clocks, start.clock);
-    for (uint32_t i = 0; i < m->sems->count; i++)
-        if (m->sems->keys[i].consumer == rank)
-            m->sem[i].wait_base = m->sem[i].waited;
+    if (status == PEAL_OK && !state->running)
+        status = leave(m, rank);
     return status;
 }
 
@@ -635,7 +673,7 @@ static void check_result(struct machine *m, uint32_t rank)
     for (uint32_t t = 0; t < m->tiles; t++) {
         uint32_t value = m->cells[out + t].value;
         uint32_t *expected = &m->expected[(size_t)call * m->tiles + t];
-        uint32_t chunk = t / m->trips, tile = t % m->trips;
+        uint32_t chunk = m->chunk[t / m->trips], tile = t % m->trips;
         int final = value != VALUE_NONE &&
                     (m->plan->nranks == 1 || peal_verify_value_final(&m->values, value));
         if (!final)
@@ -659,24 +697,25 @@ static void check_result(struct machine *m, uint32_t rank)
 /* Every rank has entered this call, as far as this rank knows. */
 static void check_entries(struct machine *m, uint32_t rank)
 {
-    const struct lane_state *lane = &m->lanes[m->ranks[rank].first_lane];
+    const struct lane_state *lane = &m->lanes[m->ranks[rank].caller];
     uint32_t call = m->ranks[rank].call;
     for (uint32_t r = 0; r < m->plan->nranks; r++) {
         uint32_t entry = m->ranks[r].entry_time[call];
-        uint32_t component = m->lanes[m->ranks[r].first_lane].component;
-        if (r != rank && (!entry || lane->clock->time[component] < entry))
-            peal_verify_find(m->out, "composition", rank, -1, -1,
-                             "may return before rank %u has entered the call", r);
+        uint32_t component = m->lanes[m->ranks[r].caller].component;
+        if (r == rank || (entry && lane->clock->time[component] >= entry))
+            continue;
+        m->run->unentered = rank;
+        m->run->unentered_by = r;
     }
 }
 
 static peal_status leave(struct machine *m, uint32_t rank)
 {
     struct rank_state *state = &m->ranks[rank];
-    struct lane_state *first = &m->lanes[state->first_lane];
-    for (uint32_t l = 1; l < m->plan->ranks[rank].nlanes; l++) {
-        struct message end = message_from(first + l);
-        peal_status status = hear(m, first, &end);
+    struct lane_state *caller = &m->lanes[state->caller];
+    for (uint32_t l = 1; l <= state->lanes; l++) {
+        struct message end = message_from(caller + l);
+        peal_status status = hear(m, caller, &end);
         peal_verify_clock_drop(&m->clocks, end.clock);
         PEAL_TRY(status);
     }
@@ -707,7 +746,7 @@ static peal_status run_lane(struct machine *m, uint32_t self)
 {
     struct lane_state *lane = &m->lanes[self];
     const struct plan_rank *program = &m->plan->ranks[lane->rank];
-    const struct plan_lane *code = &program->lanes[lane->lane];
+    const struct plan_lane *code = lane->code;
     uint32_t length = code->pre + code->body + code->post;
     int ended = lane->pc == length;
     while (!ended && m->out->findings < VERIFY_FINDINGS_MAX) {
@@ -737,8 +776,8 @@ static void report_stuck(struct machine *m)
     for (uint32_t i = 0; i < m->nlanes; i++) {
         const struct lane_state *lane = &m->lanes[i];
         const struct plan_rank *program = &m->plan->ranks[lane->rank];
-        const struct plan_lane *code = &program->lanes[lane->lane];
-        if (lane->pc == code->pre + code->body + code->post)
+        const struct plan_lane *code = lane->code;
+        if (!code || lane->pc == code->pre + code->body + code->post)
             continue;
         const struct plan_step *step = &program->steps[code->first + lane->pc];
         if (step->op == PLAN_WAIT)
@@ -754,14 +793,6 @@ static void report_stuck(struct machine *m)
 
 static peal_status run(struct machine *m)
 {
-    for (uint32_t r = 0; r < m->plan->nranks; r++) {
-        if (!m->plan->ranks[r].nlanes) {
-            peal_verify_find(m->out, "form", r, -1, -1, "has no lane");
-            return PEAL_OK;
-        }
-        for (uint32_t l = 0; l < m->plan->ranks[r].nlanes; l++)
-            m->lanes[m->ranks[r].first_lane + l].time = 1;
-    }
     for (uint32_t r = 0; r < m->plan->nranks; r++)
         PEAL_TRY(enter(m, r));
     while (m->queued && m->out->findings < VERIFY_FINDINGS_MAX) {
@@ -774,23 +805,23 @@ static peal_status run(struct machine *m)
     return PEAL_OK;
 }
 
-peal_status peal_verify_execute(const struct peal_plan *plan, const struct verify_sems *sems,
-                                int alias, uint32_t trips, uint32_t calls, struct verify_out *out,
-                                uint64_t *steps)
+peal_status peal_verify_execute(struct verify_run *what, struct verify_out *out)
 {
     struct machine m = {0};
-    m.plan = plan;
-    m.sems = sems;
+    what->unentered = what->unentered_by = UINT32_MAX;
+    m.plan = what->plan;
+    m.sems = what->sems;
+    m.run = what;
     m.out = out;
-    m.ctx = plan->ctx;
-    m.alias = alias;
-    m.trips = trips;
-    m.calls = calls;
-    m.clocks.ctx = plan->ctx;
+    m.ctx = what->plan->ctx;
+    m.alias = what->alias;
+    m.trips = what->trips;
+    m.calls = what->calls;
+    m.clocks.ctx = m.ctx;
     peal_status status = make(&m);
     if (status == PEAL_OK)
         status = run(&m);
-    *steps += m.steps;
+    what->steps = m.steps;
     unmake(&m);
     return status;
 }

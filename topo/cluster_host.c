@@ -119,11 +119,13 @@ static peal_status shared_nic(struct cluster_reader *reader, const struct topo_e
         return peal_topo_cluster_refuse(reader, elem, "rdma is neither yes nor no", "one of them");
     PEAL_TRY(peal_topo_cluster_real(reader, elem, "speed-gbits", 0.001, 3200, &nic.gbits));
     nic.rdma = rdma ? peal_streq(rdma, "yes") : peal_topo_rdma_name(name);
-    nic.rail = (int32_t)type->nics;
+    nic.rail = (int32_t)type->nics; /* all of them are used: ranks are dealt over them */
+    type->rails = type->nics + 1;
     nic.name = node.name = peal_topo_arena_text(&fabric->arena, name, strlen(name));
     if (!nic.name)
         return PEAL_ERR_MEMORY;
     nic.port_gbs = port.gbs = nic.gbits / 8 * peal_topo_constant(TOPO_NET_SHARE);
+    type->net_gbs += port.gbs;
     PEAL_TRY(peal_topo_add_node(fabric->ctx, type, &node, &nic.node));
     port.from = port.to = nic.node;
     port.kind = TOPO_RES_TX;

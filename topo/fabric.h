@@ -266,6 +266,8 @@ void peal_topo_profile_init(struct topo_profile *profile);
 void peal_topo_profile_apply(const struct topo_profile *profile, struct topo_type *type);
 /* Turns bandwidths stated per engine into shares, once the graph is known. */
 void peal_topo_profile_finish(peal_fabric *fabric);
+/* Start-up between hosts, by RDMA or by sockets. */
+double peal_topo_net_alpha(const peal_fabric *fabric, int rdma);
 double peal_topo_class_gbs(const struct topo_type *type, peal_link_class link_class);
 
 /* ---- cluster.c: peal cluster XML into types, spans and a network. base_dir NULL: no

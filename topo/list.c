@@ -118,7 +118,7 @@ static peal_status list_ports(peal_fabric *fabric, const struct topo_at *at)
             continue;
         listed.from = node_text(fabric, at, nic->node);
         listed.to = fabric->network.name[peal_topo_switch(&fabric->network, at->host, nic->rail)];
-        listed.alpha_us = fabric->profile.alpha_us[PEAL_LINK_NET];
+        listed.alpha_us = peal_topo_net_alpha(fabric, nic->rdma) + nic->latency_us;
         listed.resource = resource_text(fabric, base + nic->tx);
         listed.beta_gbs = type->resource[nic->tx].gbs;
         PEAL_TRY(add(fabric, &listed));

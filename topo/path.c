@@ -110,7 +110,6 @@ static uint32_t port_of(const struct topo_at *at, const struct topo_nic *nic, in
 static void between(const peal_fabric *fabric, const struct topo_at *from, const struct topo_at *to,
                     struct topo_path *path)
 {
-    const struct topo_profile *profile = &fabric->profile;
     int32_t index;
     const struct topo_nic *out = nic_of(from, &index);
     const struct topo_nic *in = nic_of(to, &index);
@@ -118,14 +117,11 @@ static void between(const peal_fabric *fabric, const struct topo_at *from, const
     struct topo_crossing crossing;
 
     path->link_class = PEAL_LINK_NET;
-    path->gap_us = profile->gap_us[PEAL_LINK_NET];
+    path->gap_us = fabric->profile.gap_us[PEAL_LINK_NET];
     if (!out || !in)
         return; /* refused when the cluster was read */
     path->mover = out->rdma && in->rdma ? PEAL_ENGINE_RDMA : PEAL_ENGINE_TCP;
-    path->alpha_us = profile->engine[PEAL_LINK_NET][path->mover].alpha_us;
-    if (path->alpha_us < 0)
-        path->alpha_us = profile->alpha_us[PEAL_LINK_NET];
-    path->alpha_us += out->latency_us;
+    path->alpha_us = peal_topo_net_alpha(fabric, out->rdma && in->rdma) + out->latency_us;
     if (!from->type->shared_memory)
         use_hops(&part, from, from->type->accel[from->index].out,
                  from->type->accel[from->index].outs);

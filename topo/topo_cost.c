@@ -75,6 +75,8 @@ static void scale_ports(struct topo_type *type, double gbs)
         nic->port_gbs *= gbs / best;
         type->resource[nic->tx].gbs = type->resource[nic->rx].gbs = nic->port_gbs;
     }
+    if (best > 0)
+        type->net_gbs *= gbs / best;
 }
 
 static void scale_class(struct topo_type *type, peal_link_class link_class, double gbs)
@@ -126,6 +128,15 @@ void peal_topo_profile_finish(peal_fabric *fabric)
                 cost->beta_scale = profile->engine_gbs[c][e] / whole;
         }
     }
+}
+
+double peal_topo_net_alpha(const peal_fabric *fabric, int rdma)
+{
+    const struct topo_profile *profile = &fabric->profile;
+    double alpha =
+        profile->engine[PEAL_LINK_NET][rdma ? PEAL_ENGINE_RDMA : PEAL_ENGINE_TCP].alpha_us;
+
+    return alpha < 0 ? profile->alpha_us[PEAL_LINK_NET] : alpha;
 }
 
 void peal_topo_engine_cost(const peal_fabric *fabric, peal_link_class link_class,

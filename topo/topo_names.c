@@ -185,7 +185,9 @@ void peal_topo_via(const peal_fabric *fabric, uint32_t from, uint32_t to, char *
     if (a.host != b.host) {
         put_between(fabric, &a, &b, &out);
     } else if (a.type->shared_memory) {
-        peal_topo_text_put(&out, " > numa0 > ");
+        peal_topo_text_put(&out, " > ");
+        peal_topo_put_node(fabric, &a, 0, &out);
+        peal_topo_text_put(&out, " > ");
         put_rank(fabric, &b, &out);
     } else {
         const struct topo_route *route = &a.type->route[(size_t)a.index * a.type->accels + b.index];

@@ -14,18 +14,18 @@
 
 /* ---- elements */
 
-static int is_float(peal_dtype dtype)
+static inline int is_float(peal_dtype dtype)
 {
     return dtype <= PEAL_BFLOAT16;
 }
 
-static int is_signed(peal_dtype dtype)
+static inline int is_signed(peal_dtype dtype)
 {
     return is_float(dtype) || dtype == PEAL_INT8 || dtype == PEAL_INT32 || dtype == PEAL_INT64;
 }
 
 /* value is a small integer times a power of two: exact in each type. */
-static uint16_t half_bits(double value, int mantissa, int bias)
+static inline uint16_t half_bits(double value, int mantissa, int bias)
 {
     if (value == 0)
         return 0;
@@ -36,7 +36,7 @@ static uint16_t half_bits(double value, int mantissa, int bias)
     return (uint16_t)(bits | (value < 0 ? 0x8000u : 0u));
 }
 
-static double half_value(uint16_t bits, int mantissa, int bias)
+static inline double half_value(uint16_t bits, int mantissa, int bias)
 {
     int exponent = (bits & 0x7fff) >> mantissa;
     double fraction = ldexp(bits & ((1 << mantissa) - 1), -mantissa);
@@ -44,7 +44,7 @@ static double half_value(uint16_t bits, int mantissa, int bias)
     return bits & 0x8000 ? -value : value;
 }
 
-static void put_element(void *buffer, size_t at, peal_dtype dtype, int64_t value)
+static inline void put_element(void *buffer, size_t at, peal_dtype dtype, int64_t value)
 {
     switch (dtype) {
     case PEAL_FLOAT32:
@@ -74,7 +74,7 @@ static void put_element(void *buffer, size_t at, peal_dtype dtype, int64_t value
     }
 }
 
-static int64_t get_element(const void *buffer, size_t at, peal_dtype dtype)
+static inline int64_t get_element(const void *buffer, size_t at, peal_dtype dtype)
 {
     switch (dtype) {
     case PEAL_FLOAT32:
@@ -101,7 +101,7 @@ static int64_t get_element(const void *buffer, size_t at, peal_dtype dtype)
 }
 
 /* Modulo 2^n, as an element of the type would hold it. */
-static int64_t wrapped(peal_dtype dtype, int64_t value)
+static inline int64_t wrapped(peal_dtype dtype, int64_t value)
 {
     uint64_t element[1];
     if (is_float(dtype))
@@ -111,7 +111,7 @@ static int64_t wrapped(peal_dtype dtype, int64_t value)
 }
 
 /* Element i of rank r's input in a run told apart by `salt`. */
-static int64_t input_value(unsigned ranks, unsigned r, size_t i, peal_dtype dtype, peal_op op,
+static inline int64_t input_value(unsigned ranks, unsigned r, size_t i, peal_dtype dtype, peal_op op,
                            unsigned salt)
 {
     uint64_t mixed = i * 7 + r * 13 + i / 11 + salt * 5;
@@ -124,7 +124,7 @@ static int64_t input_value(unsigned ranks, unsigned r, size_t i, peal_dtype dtyp
     return (int64_t)(mixed % 7) - 3;
 }
 
-static int64_t expected_value(unsigned ranks, size_t i, peal_dtype dtype, peal_op op,
+static inline int64_t expected_value(unsigned ranks, size_t i, peal_dtype dtype, peal_op op,
                               unsigned salt)
 {
     int64_t result = input_value(ranks, 0, i, dtype, op, salt);
@@ -143,7 +143,7 @@ static int64_t expected_value(unsigned ranks, size_t i, peal_dtype dtype, peal_o
     return op == PEAL_AVG ? result / (int64_t)ranks : result;
 }
 
-static void fill_input(void *buffer, unsigned ranks, unsigned r, size_t count, peal_dtype dtype,
+static inline void fill_input(void *buffer, unsigned ranks, unsigned r, size_t count, peal_dtype dtype,
                        peal_op op, unsigned salt)
 {
     for (size_t i = 0; i < count; i++)
@@ -151,7 +151,7 @@ static void fill_input(void *buffer, unsigned ranks, unsigned r, size_t count, p
 }
 
 /* count when all is right, else the first wrong element. */
-static size_t first_wrong(const void *buffer, unsigned ranks, size_t count, peal_dtype dtype,
+static inline size_t first_wrong(const void *buffer, unsigned ranks, size_t count, peal_dtype dtype,
                           peal_op op, unsigned salt)
 {
     for (size_t i = 0; i < count; i++)
@@ -161,7 +161,7 @@ static size_t first_wrong(const void *buffer, unsigned ranks, size_t count, peal
 }
 
 /* One checked call. 0: right; else *problem says what is not. */
-static int checked_call(peal_comm *comm, unsigned ranks, unsigned rank, void *in, void *out,
+static inline int checked_call(peal_comm *comm, unsigned ranks, unsigned rank, void *in, void *out,
                         size_t count, peal_dtype dtype, peal_op op, unsigned salt, char problem[1024])
 {
     peal_diag diag = PEAL_DIAG_INIT;
@@ -217,7 +217,7 @@ static void *rank_main(void *argument)
 }
 
 /* NULL when every rank was content; else what one of them said, in a static buffer. */
-static const char *run_ranks(peal_ctx *ctx, peal_table *table, unsigned ranks,
+static inline const char *run_ranks(peal_ctx *ctx, peal_table *table, unsigned ranks,
                              const peal_world_params *given, rank_fn body, void *user)
 {
     static char problem[1024];

@@ -19,12 +19,12 @@ struct plan_text {
 };
 
 /* Links are numbered from 1 by (from, to), the diagonal left out. */
-static unsigned link_of(const struct plan_text *p, unsigned from, unsigned to)
+static inline unsigned link_of(const struct plan_text *p, unsigned from, unsigned to)
 {
     return from * (p->ranks - 1) + (to > from ? to - 1 : to) + 1;
 }
 
-static void write_head(const struct plan_text *p, const char *algorithm, unsigned long long lo,
+static inline void write_head(const struct plan_text *p, const char *algorithm, unsigned long long lo,
                        unsigned long long hi, unsigned chunks, unsigned sems)
 {
     int packets = sems == 0; /* of one trip */
@@ -35,7 +35,7 @@ static void write_head(const struct plan_text *p, const char *algorithm, unsigne
     fprintf(p->to, "chunks %u\nsemaphores %u\n", chunks, sems);
 }
 
-static void write_links(const struct plan_text *p)
+static inline void write_links(const struct plan_text *p)
 {
     for (unsigned from = 0; from < p->ranks; from++)
         for (unsigned to = 0; to < p->ranks; to++)
@@ -43,7 +43,7 @@ static void write_links(const struct plan_text *p)
                 fprintf(p->to, "link r%u -> r%u %s\n", from, to, p->link);
 }
 
-static void write_each(const struct plan_text *p, unsigned rank, const char *verb, unsigned sem,
+static inline void write_each(const struct plan_text *p, unsigned rank, const char *verb, unsigned sem,
                        const char *tail)
 {
     for (unsigned i = 1; i < p->ranks; i++)
@@ -51,7 +51,7 @@ static void write_each(const struct plan_text *p, unsigned rank, const char *ver
 }
 
 /* Every rank sends its input to every other in packets and folds them in rank order. */
-static void write_oneshot(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
+static inline void write_oneshot(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
 {
     write_head(p, "oneshot", lo, hi, 1, 0);
     /* The proof bounds a chunk by two roundings to 128 bytes. */
@@ -76,7 +76,7 @@ static void write_oneshot(const struct plan_text *p, unsigned long long lo, unsi
 }
 
 /* Rank r folds chunk r of every input into every output, between two barriers. */
-static void write_twoshot(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
+static inline void write_twoshot(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
 {
     write_head(p, "twoshot", lo, hi, p->ranks, 2);
     write_links(p);
@@ -103,7 +103,7 @@ static void write_twoshot(const struct plan_text *p, unsigned long long lo, unsi
 }
 
 /* A ring by tiles through scratch: reduce-scatter, then allgather, with slots given back. */
-static void write_ring(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
+static inline void write_ring(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
 {
     unsigned n = p->ranks;
     write_head(p, "ring", lo, hi, n, 3);
@@ -138,7 +138,7 @@ static void write_ring(const struct plan_text *p, unsigned long long lo, unsigne
 
 /* Chunks to their owners' scratch and results to every output, both by an asynchronous engine,
  * by tiles. */
-static void write_async(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
+static inline void write_async(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
 {
     unsigned n = p->ranks;
     const char *engine = p->engine;
@@ -173,7 +173,7 @@ static void write_async(const struct plan_text *p, unsigned long long lo, unsign
 }
 
 /* Each lane shifts: rank 0 folds what others put_reduce into it, and puts it back. */
-static void write_star(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
+static inline void write_star(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
 {
     unsigned n = p->ranks;
     write_head(p, "star", lo, hi, 1, 3);
@@ -205,7 +205,7 @@ struct plan_part {
 };
 
 /* One row for each part. Ends the program on a defect of the text. */
-static peal_table *table_of(peal_ctx *ctx, struct plan_text p, const struct plan_part *parts,
+static inline peal_table *table_of(peal_ctx *ctx, struct plan_text p, const struct plan_part *parts,
                             unsigned count)
 {
     char *text = NULL;

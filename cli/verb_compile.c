@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peal compile: a topology into a plan file. */
+#include "cli_json.h"
+
+#include <string.h>
+
+static int save(const struct cli *cli, const peal_table *table)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct output output;
+    CLI_TRY(output_open(cli, &output));
+    peal_status status = peal_table_save(table, output_write, &output, &diag);
+    return output_close(&output, status == PEAL_OK ? EXIT_YES : say_diag(status, &diag));
+}
+
+static void print_rows(const peal_table *table, const peal_table_info *info,
+                       const struct output *output)
+{
+    struct grid grid;
+    grid_begin(&grid, ">row|>from|>to|algorithm|detail|id");
+    for (uint32_t i = 0; i < info->rows; i++) {
+        peal_row_info row = {.size = sizeof row};
+        char text[NUMBER_TEXT], id[33] = "";
+        if (peal_table_row(table, i, &row) != PEAL_OK || peal_table_id(table, i, id) != PEAL_OK)
+            break;
+        grid_add(&grid, "%lu", (unsigned long)i);
+        grid_add(&grid, "%s", size_text(row.min_bytes, text));
+        grid_add(&grid, "%s", size_text(row.max_bytes, text));
+        grid_add(&grid, "%s", row.algorithm);
+        grid_add(&grid, "%s", row.detail);
+        grid_add(&grid, "%s", id);
+    }
+    grid_print(&grid, output);
+}
+
+static void json_rows(const struct cli *cli, const peal_table *table, const peal_table_info *info,
+                      const struct output *output)
+{
+    json_t *root = json_begin("peal.compile/1");
+    json_text(root, "collective", peal_collective_name(info->collective));
+    json_count(root, "ranks", info->ranks);
+    json_flag(root, "verified", info->verified);
+    json_text(root, "output", cli->value[OPT_OUTPUT]);
+    json_t *list = json_list(root, "rows");
+    for (uint32_t i = 0; i < info->rows; i++) {
+        peal_row_info row = {.size = sizeof row};
+        char id[33] = "";
+        if (peal_table_row(table, i, &row) != PEAL_OK || peal_table_id(table, i, id) != PEAL_OK)
+            break;
+        json_t *item = json_item(list);
+        json_text(item, "id", id);
+        json_row(item, &row);
+    }
+    json_end(root, output);
+}
+
+static int report(const struct cli *cli, const peal_table *table)
+{
+    struct output output = {.file = stdout, .in_place = 1};
+    peal_table_info info = {.size = sizeof info};
+    CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
+    if (cli_given(cli, OPT_JSON)) {
+        json_rows(cli, table, &info, &output);
+        return EXIT_YES;
+    }
+    print_rows(table, &info, &output);
+    printf("%s: %s, %lu ranks, %lu plans, %s\n", cli->value[OPT_OUTPUT],
+           peal_collective_name(info.collective), (unsigned long)info.ranks,
+           (unsigned long)info.rows, info.verified ? "each proven" : "not proven");
+    return EXIT_YES;
+}
+
+int verb_compile(struct cli *cli)
+{
+    peal_table *table;
+    CLI_TRY(cli_operands(cli, 1));
+    const char *path = cli->value[OPT_OUTPUT];
+    if (!path)
+        return say_usage("-o says where the plan goes");
+    CLI_TRY(load_compiled(cli, cli->operand[0], &table));
+    int code = save(cli, table);
+    if (code == EXIT_YES && strcmp(path, "-") != 0) /* else the plan itself is the output */
+        code = report(cli, table);
+    peal_table_destroy(table);
+    return code;
+}

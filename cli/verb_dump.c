@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peal dump: programs as text or JSON, all of them or those of one row or rank. */
+#include "cli_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ANY UINT32_MAX
+
+struct filter {
+    struct output *output;
+    uint32_t want_row;
+    uint32_t want_rank;
+    uint32_t row; /* of the line under way; ANY before the first plan */
+    uint32_t rank;
+    char *line; /* begun, and not ended yet */
+    size_t used;
+    size_t room;
+};
+
+/* What a line is about shows in its first word. */
+static void enter_line(struct filter *filter)
+{
+    const char *at = filter->line;
+    at += strspn(at, " ");
+    if (strncmp(at, "plan ", 5) == 0) {
+        filter->row++;
+        filter->rank = ANY;
+    } else if (strncmp(at, "rank ", 5) == 0) {
+        filter->rank++;
+    }
+}
+
+static int is_wanted(const struct filter *filter)
+{
+    int row = filter->row == ANY || filter->want_row == ANY || filter->row == filter->want_row;
+    int rank =
+        filter->rank == ANY || filter->want_rank == ANY || filter->rank == filter->want_rank;
+    return row && rank;
+}
+
+static peal_status end_line(struct filter *filter)
+{
+    peal_status status = PEAL_OK;
+    filter->line[filter->used] = '\0';
+    enter_line(filter);
+    if (is_wanted(filter))
+        status = output_write(filter->output, filter->line, filter->used);
+    filter->used = 0;
+    return status;
+}
+
+static peal_status filter_write(void *user, const char *data, size_t bytes)
+{
+    struct filter *filter = user;
+    for (size_t i = 0; i < bytes; i++) {
+        if (filter->used + 2 > filter->room) {
+            filter->room = filter->room ? 2 * filter->room : 4096;
+            filter->line = need(realloc(filter->line, filter->room));
+        }
+        filter->line[filter->used++] = data[i];
+        if (data[i] != '\n')
+            continue;
+        peal_status status = end_line(filter);
+        if (status != PEAL_OK)
+            return status;
+    }
+    return PEAL_OK;
+}
+
+static int dump_text(const peal_table *table, uint32_t row, uint32_t rank, struct output *output)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct filter filter = {output, row, rank, ANY, ANY, NULL, 0, 0};
+    peal_status status;
+    if (row == ANY && rank == ANY)
+        status = peal_table_print(table, output_write, output, &diag);
+    else
+        status = peal_table_print(table, filter_write, &filter, &diag);
+    free(filter.line);
+    return status == PEAL_OK ? EXIT_YES : say_diag(status, &diag);
+}
+
+/* ---- JSON */
+
+static void json_lane(json_t *object, const peal_table *table, uint32_t row, uint32_t rank,
+                      uint32_t lane)
+{
+    json_t *steps = json_list(object, "steps");
+    for (uint32_t i = 0;; i++) {
+        peal_step_info step = {.size = sizeof step};
+        if (peal_table_step(table, row, rank, lane, i, &step) != PEAL_OK)
+            break;
+        json_t *item = json_item(steps);
+        json_text(item, "section", step.section);
+        json_text(item, "op", step.op);
+        if (step.moves_data)
+            json_text(item, "engine", peal_engine_name(step.engine));
+        json_text(item, "text", step.text + strspn(step.text, " "));
+    }
+}
+
+static void json_rank(json_t *programs, const peal_table *table, uint32_t row, uint32_t rank)
+{
+    uint32_t lanes = 0;
+    json_t *item = json_item(programs);
+    json_count(item, "rank", rank);
+    json_t *list = json_list(item, "lanes");
+    if (peal_table_lanes(table, row, rank, &lanes) != PEAL_OK)
+        return;
+    for (uint32_t i = 0; i < lanes; i++)
+        json_lane(json_item(list), table, row, rank, i);
+}
+
+static void dump_json(const peal_table *table, const peal_table_info *info, uint32_t want_row,
+                      uint32_t want_rank, const struct output *output)
+{
+    json_t *root = json_begin("peal.plan/1");
+    json_text(root, "collective", peal_collective_name(info->collective));
+    json_count(root, "ranks", info->ranks);
+    json_t *rows = json_list(root, "rows");
+    for (uint32_t r = 0; r < info->rows; r++) {
+        peal_row_info row = {.size = sizeof row};
+        char id[33] = "";
+        if (want_row != ANY && want_row != r)
+            continue;
+        if (peal_table_row(table, r, &row) != PEAL_OK || peal_table_id(table, r, id) != PEAL_OK)
+            break;
+        json_t *item = json_item(rows);
+        json_count(item, "row", r);
+        json_text(item, "id", id);
+        json_row(item, &row);
+        json_t *programs = json_list(item, "programs");
+        for (uint32_t k = 0; k < info->ranks; k++)
+            if (want_rank == ANY || want_rank == k)
+                json_rank(programs, table, r, k);
+    }
+    json_end(root, output);
+}
+
+/* ---- */
+
+static int wants_json(const struct cli *cli, int *json)
+{
+    const char *format = cli->value[OPT_FORMAT];
+    *json = cli_given(cli, OPT_JSON) || (format && strcmp(format, "json") == 0);
+    if (format && !*json && strcmp(format, "text") != 0)
+        return say_usage("--format '%s' is neither text nor json", format);
+    return EXIT_YES;
+}
+
+static int dump(const struct cli *cli, const peal_table *table, int json)
+{
+    peal_table_info info = {.size = sizeof info};
+    uint32_t row = ANY, rank = ANY;
+    struct output output;
+    CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
+    CLI_TRY(cli_u32(cli, OPT_ROW, &row));
+    CLI_TRY(cli_u32(cli, OPT_RANK, &rank));
+    if (cli_given(cli, OPT_ROW) && row >= info.rows)
+        return say_usage("--row %lu: the table has %lu rows", (unsigned long)row,
+                         (unsigned long)info.rows);
+    if (cli_given(cli, OPT_RANK) && rank >= info.ranks)
+        return say_usage("--rank %lu: the plans have %lu ranks", (unsigned long)rank,
+                         (unsigned long)info.ranks);
+    CLI_TRY(output_open(cli, &output));
+    int code = EXIT_YES;
+    if (json)
+        dump_json(table, &info, row, rank, &output);
+    else
+        code = dump_text(table, row, rank, &output);
+    return output_close(&output, code);
+}
+
+int verb_dump(struct cli *cli)
+{
+    peal_table *table;
+    int json;
+    CLI_TRY(cli_operands(cli, 1));
+    CLI_TRY(wants_json(cli, &json));
+    CLI_TRY(load_compiled(cli, cli->operand[0], &table));
+    int code = dump(cli, table, json);
+    peal_table_destroy(table);
+    return code;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peal verify: proves every row, and says what it found. */
+#include "cli_json.h"
+
+struct found {
+    const struct output *output;
+    json_t *list; /* NULL: in text */
+};
+
+static void print_place(FILE *file, const char *what, int64_t number)
+{
+    if (number >= 0)
+        fprintf(file, " %s %lld", what, (long long)number);
+}
+
+static void on_finding(void *user, const peal_finding *finding)
+{
+    const struct found *found = user;
+    if (!found->list) {
+        FILE *file = found->output->file;
+        fprintf(file, "row %lu", (unsigned long)finding->row);
+        print_place(file, "rank", finding->rank);
+        print_place(file, "lane", finding->lane);
+        print_place(file, "step", finding->step);
+        fprintf(file, ": %s: %s\n", finding->kind, finding->text);
+        return;
+    }
+    json_t *item = json_item(found->list);
+    json_text(item, "kind", finding->kind);
+    json_count(item, "row", finding->row);
+    json_signed(item, "rank", finding->rank);
+    json_signed(item, "lane", finding->lane);
+    json_signed(item, "step", finding->step);
+    json_text(item, "text", finding->text);
+}
+
+static void print_summary(const peal_verify_report *report, const peal_table_info *info, int proven,
+                          double seconds, FILE *file)
+{
+    fprintf(file, "%s: %s by %lu ranks, %lu plans; ", proven ? "proven" : "NOT PROVEN",
+            peal_collective_name(info->collective), (unsigned long)info->ranks,
+            (unsigned long)info->rows);
+    if (!proven)
+        fprintf(file, "%lu findings; ", (unsigned long)report->findings);
+    fprintf(file, "%lu proofs, %llu steps executed, %.2f s\n", (unsigned long)report->proofs,
+            (unsigned long long)report->steps, seconds);
+}
+
+static void end_json(json_t *root, const peal_verify_report *report, const peal_table_info *info,
+                     int proven, double seconds, const struct output *output)
+{
+    json_flag(root, "ok", proven);
+    json_text(root, "collective", peal_collective_name(info->collective));
+    json_count(root, "ranks", info->ranks);
+    json_count(root, "rows", info->rows);
+    json_count(root, "steps", report->steps);
+    json_count(root, "proofs", report->proofs);
+    json_number(root, "seconds", seconds);
+    json_end(root, output);
+}
+
+static int prove(struct cli *cli, peal_table *table, const struct output *output)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_verify_report report = {.size = sizeof report};
+    peal_table_info info = {.size = sizeof info};
+    struct found found = {output, NULL};
+    json_t *root = cli_given(cli, OPT_JSON) ? json_begin("peal.verify/1") : NULL;
+    CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
+    if (root)
+        found.list = json_list(root, "findings");
+    uint64_t start = now_ns();
+    peal_status status = peal_table_verify(table, on_finding, &found, &report, &diag);
+    double seconds = (double)(now_ns() - start) / 1e9;
+    if (root)
+        end_json(root, &report, &info, status == PEAL_OK, seconds, output);
+    else if (status == PEAL_OK || status == PEAL_ERR_UNPROVEN)
+        print_summary(&report, &info, status == PEAL_OK, seconds, output->file);
+    if (status == PEAL_ERR_UNPROVEN)
+        return EXIT_NO; /* the findings have been told */
+    return status == PEAL_OK ? EXIT_YES : say_diag(status, &diag);
+}
+
+int verb_verify(struct cli *cli)
+{
+    peal_table *table;
+    struct output output;
+    CLI_TRY(cli_operands(cli, 1));
+    CLI_TRY(load_compiled(cli, cli->operand[0], &table));
+    int code = output_open(cli, &output);
+    if (code == EXIT_YES)
+        code = output_close(&output, prove(cli, table, &output));
+    peal_table_destroy(table);
+    return code;
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks as processes: forked after the world is made, or attached to it by name at any address;
+ * private buffers; the death of one. */
+#include "support.h"
+#include "test_run.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct test_heap heap;
+static peal_ctx *ctx;
+
+static void set_up(void)
+{
+    ctx = test_ctx(&heap);
+}
+
+static void tear_down(void)
+{
+    peal_ctx_destroy(ctx);
+    ck_assert_int_eq(heap.blocks, 0);
+}
+
+#define BYTES ((size_t)1 << 20)
+
+enum kind { TWOSHOT, RING, STAR, ASYNC };
+
+static peal_table *table_for(peal_ctx *owner, unsigned ranks, enum kind kind)
+{
+    static const write_plan_fn writers[] = {write_twoshot, write_ring, write_star, write_async};
+    struct plan_text p = {.ranks = ranks,
+                          .link = "shm direct",
+                          .engine = "ce",
+                          .tile = kind == RING || kind == ASYNC ? 16384 : 0,
+                          .depth = 2,
+                          .slot = 16384};
+    struct plan_part parts[] = {{write_oneshot, 512}, {writers[kind], BYTES}};
+    return table_of(owner, p, parts, 2);
+}
+
+/* ---- running a body in children */
+
+struct child {
+    peal_ctx *ctx;
+    peal_world *world;
+    peal_table *table;
+    unsigned rank;
+    unsigned ranks;
+    int registered; /* buffers from peal_mem_alloc */
+};
+typedef int (*child_fn)(const struct child *child);
+
+/* Exits with 0 when the body is content. */
+static void run_child(const struct child *child, child_fn body)
+{
+    int failed = body(child);
+    (void)fflush(NULL);
+    _exit(failed);
+}
+
+static unsigned wait_for(const pid_t *pids, unsigned count, int killed)
+{
+    unsigned bad = 0;
+    for (unsigned i = 0; i < count; i++) {
+        int status = 0;
+        ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
+        int died = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+        bad += (int)i == killed ? !died : status != 0;
+    }
+    return bad;
+}
+
+static int complain(const struct child *child, const char *what)
+{
+    (void)fprintf(stderr, "rank %u: %s\n", child->rank, what);
+    return 1;
+}
+
+/* Calls of many sizes, in place and not. */
+static int calls(const struct child *child, peal_comm *comm, char *in, char *out)
+{
+    static const size_t counts[] = {0, 3, 100, 5000, 131072, 131071, 9, 77777};
+    char problem[1024];
+    for (unsigned i = 0; i < 64; i++) {
+        size_t count = counts[i % 8];
+        char *to = i % 3 ? out : in;
+        if (checked_call(comm, child->ranks, child->rank, in, to, count, PEAL_FLOAT64,
+                         (peal_op)(i % PEAL_OP_COUNT), i, problem))
+            return complain(child, problem);
+    }
+    return 0;
+}
+
+static int join_and_call(const struct child *child)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_comm *comm;
+    if (peal_comm_create(child->world, child->table, child->rank, &diag, &comm) != PEAL_OK)
+        return complain(child, diag.text);
+    char *in = child->registered ? peal_mem_alloc(comm, BYTES) : malloc(BYTES);
+    /* Not aligned to a page, nor to a line. */
+    char *memory = child->registered ? peal_mem_alloc(comm, BYTES + 24) : malloc(BYTES + 24);
+    if (!in || !memory)
+        return complain(child, "no memory");
+    int failed = calls(child, comm, in, memory + 24);
+    peal_comm_destroy(comm);
+    return failed;
+}
+
+/* ---- forked */
+
+static void run_forked(enum kind kind, unsigned ranks, int registered, uint64_t chaos)
+{
+    struct child child = {.ctx = ctx, .ranks = ranks, .registered = registered};
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    peal_diag diag = PEAL_DIAG_INIT;
+    pid_t pids[RANKS_MAX];
+    params.ranks = ranks;
+    params.private_buffers = !registered;
+    params.chaos_seed = chaos;
+    child.table = table_for(ctx, ranks, kind);
+    ck_assert_int_eq(peal_table_verify(child.table, NULL, NULL, NULL, &diag), PEAL_OK);
+    ck_assert_msg(peal_world_create(ctx, &params, child.table, &diag, &child.world) == PEAL_OK,
+                  "%s", diag.text);
+    for (child.rank = 0; child.rank < ranks; child.rank++) {
+        pids[child.rank] = fork();
+        ck_assert_int_ge(pids[child.rank], 0);
+        if (pids[child.rank] == 0)
+            run_child(&child, join_and_call);
+    }
+    ck_assert_uint_eq(wait_for(pids, ranks, -1), 0);
+    peal_world_destroy(child.world);
+    peal_table_destroy(child.table);
+}
+
+START_TEST(forked_ranks_with_registered_buffers)
+{
+    run_forked((enum kind)(_i % 4), 2 + (unsigned)_i / 4, 1, 0);
+}
+END_TEST
+
+START_TEST(forked_ranks_with_private_buffers)
+{
+    run_forked((enum kind)(_i % 4), 2 + (unsigned)_i / 4, 0, 0);
+}
+END_TEST
+
+START_TEST(forked_ranks_with_chaotic_engines)
+{
+    run_forked(ASYNC, 2, _i % 2, 5 + (uint64_t)_i);
+}
+END_TEST
+
+/* ---- attached */
+
+static const char *shm_name(void)
+{
+    static char name[64];
+    if (!name[0])
+        (void)snprintf(name, sizeof name, "/peal_test_%ld_%ld", (long)getpid(), (long)time(NULL));
+    return name;
+}
+
+static int object_exists(const char *name)
+{
+    int fd = shm_open(name, 0, 0);
+    if (fd >= 0)
+        (void)close(fd);
+    return fd >= 0;
+}
+
+/* Own everything: context, table, world. The last rank makes the object, late; addresses
+ * differ, since each process first maps something of another size. */
+static int attach_and_call(const struct child *given)
+{
+    struct child child = *given;
+    struct test_heap own;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    void *shift = mmap(NULL, (child.rank + 1) << 24, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    child.ctx = test_ctx(&own);
+    child.table = table_for(child.ctx, child.ranks, RING);
+    params.ranks = child.ranks;
+    params.shm_name = shm_name();
+    params.attach = child.rank + 1 != child.ranks;
+    params.private_buffers = !child.registered;
+    params.heap_bytes = child.rank ? 64u << 20 : 0; /* its maker decides */
+    if (!params.attach)
+        usleep(50000);
+    if (shift == MAP_FAILED ||
+        peal_world_create(child.ctx, &params, child.table, &diag, &child.world) != PEAL_OK)
+        return complain(&child, diag.text);
+    int failed = join_and_call(&child);
+    if (object_exists(shm_name()) && !params.attach)
+        failed = complain(&child, "the name is still there");
+    peal_world_destroy(child.world);
+    peal_table_destroy(child.table);
+    peal_ctx_destroy(child.ctx);
+    if (child.registered && own.blocks != 0)
+        failed = complain(&child, "memory is left over");
+    return failed;
+}
+
+START_TEST(attached_ranks)
+{
+    struct child child = {.ranks = 3, .registered = _i};
+    pid_t pids[RANKS_MAX];
+    (void)shm_name();
+    for (child.rank = 0; child.rank < child.ranks; child.rank++) {
+        pids[child.rank] = fork();
+        ck_assert_int_ge(pids[child.rank], 0);
+        if (pids[child.rank] == 0)
+            run_child(&child, attach_and_call);
+    }
+    ck_assert_uint_eq(wait_for(pids, child.ranks, -1), 0);
+    ck_assert(!object_exists(shm_name()));
+}
+END_TEST
+
+START_TEST(names_are_refused_when_wrong)
+{
+    peal_table *two = table_for(ctx, 2, TWOSHOT);
+    peal_table *ring = table_for(ctx, 2, RING);
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_world *world;
+    peal_world *other;
+    params.ranks = 2;
+    params.timeout_ms = 30;
+    params.shm_name = shm_name();
+    params.attach = 1;
+    ck_assert_int_eq(peal_world_create(ctx, &params, two, &diag, &world), PEAL_ERR_TIMEOUT);
+    params.attach = 0;
+    ck_assert_int_eq(peal_world_create(ctx, &params, two, &diag, &world), PEAL_OK);
+    ck_assert_int_eq(peal_world_create(ctx, &params, two, &diag, &other), PEAL_ERR_IO);
+    params.attach = 1;
+    ck_assert_int_eq(peal_world_create(ctx, &params, ring, &diag, &other), PEAL_ERR_MISMATCH);
+    ck_assert_int_eq(peal_world_create(ctx, &params, two, &diag, &other), PEAL_OK);
+    peal_world_destroy(other);
+    ck_assert(object_exists(shm_name()));
+    peal_world_destroy(world);
+    ck_assert(!object_exists(shm_name()));
+    peal_table_destroy(two);
+    peal_table_destroy(ring);
+}
+END_TEST
+
+START_TEST(an_object_of_strangers_is_refused)
+{
+    peal_table *table = table_for(ctx, 2, TWOSHOT);
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    peal_world *world;
+    params.ranks = 2;
+    params.timeout_ms = 30;
+    params.shm_name = shm_name();
+    params.attach = 1;
+    int fd = shm_open(shm_name(), O_CREAT | O_EXCL | O_RDWR, 0600);
+    ck_assert_int_ge(fd, 0);
+    /* Too short, then never sealed. */
+    ck_assert_int_eq(ftruncate(fd, 10), 0);
+    ck_assert_int_eq(peal_world_create(ctx, &params, table, NULL, &world), PEAL_ERR_TIMEOUT);
+    ck_assert_int_eq(ftruncate(fd, 1 << 20), 0);
+    ck_assert_int_eq(peal_world_create(ctx, &params, table, NULL, &world), PEAL_ERR_TIMEOUT);
+    (void)close(fd);
+    (void)shm_unlink(shm_name());
+    peal_table_destroy(table);
+}
+END_TEST
+
+/* ---- private buffers beyond the heap */
+
+static int too_large(const struct child *child)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_comm *comm;
+    char problem[1024];
+    char *data = malloc(BYTES);
+    if (!data || peal_comm_create(child->world, child->table, child->rank, &diag, &comm) != PEAL_OK)
+        return 1;
+    if (peal_allreduce(comm, data, data, BYTES, PEAL_INT8, PEAL_SUM, &diag) != PEAL_ERR_RANGE)
+        return complain(child, "staged beyond the heap");
+    int failed = checked_call(comm, child->ranks, child->rank, data, data, BYTES / 16, PEAL_INT8,
+                              PEAL_SUM, 1, problem);
+    peal_comm_destroy(comm);
+    return failed;
+}
+
+START_TEST(staging_takes_no_more_than_the_heap)
+{
+    struct child child = {.ctx = ctx, .ranks = 2};
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    pid_t pids[2];
+    params.ranks = 2;
+    params.private_buffers = 1;
+    params.heap_bytes = BYTES;
+    child.table = table_for(ctx, 2, TWOSHOT);
+    ck_assert_int_eq(peal_world_create(ctx, &params, child.table, NULL, &child.world), PEAL_OK);
+    for (child.rank = 0; child.rank < 2; child.rank++) {
+        pids[child.rank] = fork();
+        if (pids[child.rank] == 0)
+            run_child(&child, too_large);
+    }
+    ck_assert_uint_eq(wait_for(pids, 2, -1), 0);
+    peal_world_destroy(child.world);
+    peal_table_destroy(child.table);
+}
+END_TEST
+
+/* ---- death */
+
+static int die_or_notice(const struct child *child)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_comm *comm;
+    char data[4096] = {0};
+    if (peal_comm_create(child->world, child->table, child->rank, &diag, &comm) != PEAL_OK)
+        return complain(child, diag.text);
+    for (int i = 0; i < 100; i++)
+        if (peal_allreduce(comm, data, data, 512, PEAL_FLOAT32, PEAL_SUM, &diag) != PEAL_OK)
+            return complain(child, diag.text);
+    if (child->rank == 1)
+        (void)kill(getpid(), SIGKILL);
+    peal_status status = peal_allreduce(comm, data, data, 512, PEAL_FLOAT32, PEAL_SUM, &diag);
+    peal_comm_destroy(comm);
+    if (status != PEAL_ERR_PEER || !strstr(diag.text, "rank 1 died"))
+        return complain(child, diag.text);
+    return 0;
+}
+
+/* Well before the deadline of 30 s: the children stay zombies until all are waited for. */
+START_TEST(a_death_is_noticed_and_named)
+{
+    struct child child = {.ctx = ctx, .ranks = 3};
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    pid_t pids[3];
+    params.ranks = 3;
+    params.private_buffers = 1;
+    child.table = table_for(ctx, 3, TWOSHOT);
+    ck_assert_int_eq(peal_world_create(ctx, &params, child.table, NULL, &child.world), PEAL_OK);
+    time_t start = time(NULL);
+    for (child.rank = 0; child.rank < 3; child.rank++) {
+        pids[child.rank] = fork();
+        if (pids[child.rank] == 0)
+            run_child(&child, die_or_notice);
+    }
+    ck_assert_uint_eq(wait_for(pids, 3, 1), 0);
+    ck_assert_int_lt((int)(time(NULL) - start), 10);
+    peal_world_destroy(child.world);
+    peal_table_destroy(child.table);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("run_processes");
+    TCase *tests = tcase_create("processes");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_loop_test(tests, forked_ranks_with_registered_buffers, 0, 8);
+    tcase_add_loop_test(tests, forked_ranks_with_private_buffers, 0, 8);
+    tcase_add_loop_test(tests, forked_ranks_with_chaotic_engines, 0, 4);
+    tcase_add_loop_test(tests, attached_ranks, 0, 2);
+    tcase_add_test(tests, names_are_refused_when_wrong);
+    tcase_add_test(tests, an_object_of_strangers_is_refused);
+    tcase_add_test(tests, staging_takes_no_more_than_the_heap);
+    tcase_add_test(tests, a_death_is_noticed_and_named);
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
