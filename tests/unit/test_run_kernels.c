@@ -6,6 +6,7 @@
 #include "kern.h"
 
 #include <check.h>
+#include <stdalign.h>
 
 #define SOURCES_MAX 9u
 #define COUNT_MAX 1100u

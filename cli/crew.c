@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting the ranks of a run, and waiting for their end. */
+#include "crew.h"
+#include "yard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+struct member {
+    const struct crew *crew;
+    struct yard *yard;
+    uint32_t rank;
+    pthread_t thread;
+    pid_t pid; /* 0: has ended */
+    int started;
+};
+
+/* ---- the world */
+
+static uint64_t heap_bytes(const struct crew *crew)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < crew->njobs; i++) {
+        const struct job *job = &crew->jobs[i];
+        uint64_t slots = crew->registered ? 2ull * job->calls : 2;
+        uint64_t bytes = slots * yard_slot(job->count * peal_dtype_size(job->dtype));
+        if (bytes > most)
+            most = bytes;
+    }
+    return crew->registered || crew->procs ? most + (1u << 20) : 1u << 20;
+}
+
+static int make_world(const struct crew *crew, struct yard *yard)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    params.ranks = crew->ranks;
+    params.heap_bytes = heap_bytes(crew);
+    params.timeout_ms = crew->timeout_ms;
+    params.private_buffers = crew->procs && !crew->registered;
+    params.chaos_seed = crew->chaos;
+    peal_status status =
+        peal_world_create(crew->cli->ctx, &params, crew->table, &diag, &yard->world);
+    return status == PEAL_OK ? EXIT_YES : say_diag(status, &diag);
+}
+
+/* ---- starting */
+
+static void *thread_main(void *user)
+{
+    struct member *member = user;
+    crew_rank(member->crew, member->yard, member->rank);
+    (void)sem_post(&member->yard->ended);
+    return NULL;
+}
+
+static void process_main(struct member *member, pid_t parent)
+{
+    struct yard *yard = member->yard;
+    if (getppid() == parent)
+        crew_rank(member->crew, yard, member->rank);
+    (void)sem_post(&yard->ended);
+    _exit(0);
+}
+
+static int start_one(struct member *member)
+{
+    pid_t self = getpid();
+    if (!member->crew->procs) {
+        member->started =
+            pthread_create(&member->thread, NULL, thread_main, member) == 0;
+        return member->started;
+    }
+    member->pid = fork();
+    if (member->pid == 0)
+        process_main(member, self);
+    member->started = member->pid > 0;
+    return member->started;
+}
+
+static void start_all(struct member *members, struct yard *yard)
+{
+    (void)fflush(NULL);
+    for (uint32_t r = 0; r < yard->ranks; r++) {
+        peal_diag diag = PEAL_DIAG_INIT;
+        if (start_one(&members[r]))
+            continue;
+        (void)snprintf(diag.text, sizeof diag.text, "rank %lu could not be started: %s",
+                       (unsigned long)r, strerror(errno));
+        yard_fail(yard, r, PEAL_ERR_MEMORY, &diag);
+        return;
+    }
+}
+
+/* ---- waiting */
+
+/* A process that ended in another way than by itself ends the run of all. */
+static void note_death(struct member *member, int how)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    member->pid = 0;
+    if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
+        return;
+    if (WIFSIGNALED(how))
+        (void)snprintf(diag.text, sizeof diag.text, "rank %lu was killed by signal %d",
+                       (unsigned long)member->rank, WTERMSIG(how));
+    else
+        (void)snprintf(diag.text, sizeof diag.text, "rank %lu ended with exit code %d",
+                       (unsigned long)member->rank, WEXITSTATUS(how));
+    yard_fail(member->yard, member->rank, PEAL_ERR_PEER, &diag);
+}
+
+static uint32_t reap(struct member *members, uint32_t count)
+{
+    uint32_t left = 0;
+    for (uint32_t r = 0; r < count; r++) {
+        int how;
+        if (members[r].pid > 0 && waitpid(members[r].pid, &how, WNOHANG) == members[r].pid)
+            note_death(&members[r], how);
+        left += members[r].pid > 0;
+    }
+    return left;
+}
+
+/* A rank ends, or a tenth of a second passes. */
+static int wait_a_little(struct yard *yard)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 100000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return sem_timedwait(&yard->ended, &until) == 0;
+}
+
+static void wait_all(const struct crew *crew, struct member *members, struct yard *yard)
+{
+    uint32_t left = 0;
+    for (uint32_t r = 0; r < yard->ranks; r++)
+        left += members[r].started != 0;
+    for (uint32_t ended = 0; ended < left;) {
+        ended += wait_a_little(yard) != 0;
+        if (crew->procs && reap(members, yard->ranks) == 0)
+            break;
+        say_progress(crew->what, atomic_load(&yard->finished), crew->njobs);
+    }
+    say_progress(crew->what, 1, 1);
+    for (uint32_t r = 0; r < yard->ranks; r++) {
+        int how;
+        if (members[r].started && !crew->procs)
+            (void)pthread_join(members[r].thread, NULL);
+        else if (members[r].pid > 0 && waitpid(members[r].pid, &how, 0) == members[r].pid)
+            note_death(&members[r], how);
+    }
+}
+
+/* ---- */
+
+static int report_failure(const struct yard *yard)
+{
+    char where[32];
+    if (!atomic_load(&yard->failed))
+        return EXIT_YES;
+    (void)snprintf(where, sizeof where, "rank %lu", (unsigned long)yard->failed_rank);
+    say(SAY_ERROR, "%s: %s", where,
+        yard->diag.text[0] ? yard->diag.text : peal_status_text(yard->status));
+    return yard->status == PEAL_ERR_UNPROVEN ? EXIT_NO : EXIT_RUNTIME;
+}
+
+static int run_in(struct crew *crew, struct yard *yard)
+{
+    CLI_TRY(make_world(crew, yard));
+    struct member *members = need(calloc(crew->ranks, sizeof *members));
+    for (uint32_t r = 0; r < crew->ranks; r++) {
+        members[r].crew = crew;
+        members[r].yard = yard;
+        members[r].rank = r;
+    }
+    start_all(members, yard);
+    wait_all(crew, members, yard);
+    free(members);
+    peal_world_destroy(yard->world);
+    crew->info = yard->info;
+    memcpy(crew->results, yard->results, crew->njobs * sizeof *crew->results);
+    return report_failure(yard);
+}
+
+int crew_run(struct crew *crew)
+{
+    struct yard *yard = yard_make(crew);
+    if (!yard)
+        return EXIT_RUNTIME;
+    int code = run_in(crew, yard);
+    yard_unmake(yard);
+    return code;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ranks of a run: threads or forked processes in one world, which all do the same jobs in the
+ * same order.
+ */
+#ifndef PEAL_CLI_CREW_H
+#define PEAL_CLI_CREW_H
+
+#include "cli.h"
+#include "elem.h"
+
+struct job {
+    uint64_t count;
+    peal_dtype dtype;
+    peal_op op;
+    int in_place;
+    int check;
+    int shake;       /* buffers begin anywhere an element may */
+    uint32_t warmup; /* rounds that are not measured */
+    uint32_t rounds; /* measured */
+    uint32_t calls;  /* back to back in a round, each with buffers of its own if checked */
+    uint64_t budget_us; /* not 0: then as many calls on the same buffers as fit, rounds times */
+};
+
+struct wrong {
+    uint32_t rank;
+    uint64_t index;
+    char what[16]; /* "element", "guard", "input" */
+    char got[ELEM_TEXT];
+    char wanted[ELEM_TEXT];
+};
+
+struct result {
+    int done;
+    double median_us; /* a call, by the slowest rank */
+    double best_us;
+    uint64_t calls; /* measured */
+    uint64_t wrong; /* elements, over all ranks */
+    struct wrong first;
+};
+
+struct crew {
+    struct cli *cli;
+    peal_table *table;
+    uint32_t ranks;
+    const struct job *jobs;
+    uint32_t njobs;
+    uint64_t seed;
+    uint64_t chaos;
+    uint32_t timeout_ms;
+    int procs;
+    int registered;
+    int pin;
+    int random_delay;
+    const char *what; /* of the progress line */
+    /* out */
+    struct result *results; /* by job */
+    peal_comm_info info;
+};
+
+/* Runs until the first job with something wrong. EXIT_YES says that all could run, not that the
+ * results are right. */
+int crew_run(struct crew *crew);
+
+/* ---- crew_rank.c: what one rank does */
+struct yard;
+void crew_rank(const struct crew *crew, struct yard *yard, uint32_t rank);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inputs and results of a checked collective, made here from nothing of the library's own code.
+ * Inputs are such that every order of reduction gives the same bits: sums, products and all
+ * partial ones are exact in the type; averages divide once.
+ */
+#ifndef PEAL_CLI_ELEM_H
+#define PEAL_CLI_ELEM_H
+
+#include <peal/peal.h>
+
+struct elem_job {
+    peal_dtype dtype;
+    peal_op op;
+    uint32_t ranks;
+    uint64_t seed;
+};
+
+/* Elements [first, first + count) of a rank's input; of the result of all ranks. */
+void elem_input(const struct elem_job *job, uint32_t rank, uint64_t first, uint64_t count,
+                void *to);
+void elem_result(const struct elem_job *job, uint64_t first, uint64_t count, void *to);
+/* An element in words. */
+#define ELEM_TEXT 40
+const char *elem_text(peal_dtype dtype, const void *element, char *text);
+/* A well-mixed number of two. */
+uint64_t elem_mix(uint64_t a, uint64_t b);
+
+#endif

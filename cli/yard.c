@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "yard.h"
+
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t yard_slot(uint64_t bytes)
+{
+    return (bytes + YARD_SLOT_EXTRA - 1) / YARD_SLOT_EXTRA * YARD_SLOT_EXTRA + YARD_SLOT_EXTRA;
+}
+
+/* ---- memory */
+
+static uint64_t expected_bytes(const struct crew *crew)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < crew->njobs; i++) {
+        const struct job *job = &crew->jobs[i];
+        uint64_t need = yard_slot(job->count * peal_dtype_size(job->dtype)) * job->calls;
+        if (job->check && need > most)
+            most = need;
+    }
+    return most;
+}
+
+static uint64_t times_bytes(const struct crew *crew)
+{
+    uint64_t rounds = 1;
+    for (uint32_t i = 0; i < crew->njobs; i++)
+        if (crew->jobs[i].rounds > rounds)
+            rounds = crew->jobs[i].rounds;
+    return rounds * crew->ranks * sizeof(double);
+}
+
+static uint64_t whole_pages(uint64_t bytes)
+{
+    return (bytes + 4095) & ~(uint64_t)4095;
+}
+
+struct yard *yard_make(const struct crew *crew)
+{
+    uint64_t head = whole_pages(sizeof(struct yard));
+    uint64_t results = whole_pages(crew->njobs * sizeof(struct result));
+    uint64_t times = whole_pages(times_bytes(crew));
+    uint64_t total = head + results + times + whole_pages(expected_bytes(crew));
+    char *memory = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) {
+        say(SAY_ERROR, "no %llu bytes of shared memory to be had", (unsigned long long)total);
+        return NULL;
+    }
+    struct yard *yard = (struct yard *)(void *)memory;
+    yard->ranks = crew->ranks;
+    yard->crowded = (long)crew->ranks > sysconf(_SC_NPROCESSORS_ONLN);
+    yard->results = (struct result *)(void *)(memory + head);
+    yard->times = (double *)(void *)(memory + head + results);
+    yard->expected = memory + head + results + times;
+    yard->bytes = (size_t)total;
+    (void)sem_init(&yard->ended, 1, 0);
+    return yard;
+}
+
+void yard_unmake(struct yard *yard)
+{
+    if (!yard)
+        return;
+    (void)sem_destroy(&yard->ended);
+    (void)munmap(yard, yard->bytes);
+}
+
+/* ---- meeting */
+
+static void pause_thread(const struct yard *yard, int soon, uint32_t polls)
+{
+    static const struct timespec nap = {0, 50000};
+    if (polls < (yard->crowded ? 1u : 2000u))
+        return;
+    if (soon || polls < 2200)
+        (void)sched_yield();
+    else
+        (void)nanosleep(&nap, NULL);
+}
+
+int yard_meet(struct yard *yard, int soon)
+{
+    unsigned generation = atomic_load_explicit(&yard->generation, memory_order_acquire);
+    if (atomic_fetch_add_explicit(&yard->arrived, 1, memory_order_acq_rel) + 1 == yard->ranks) {
+        atomic_store_explicit(&yard->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&yard->generation, generation + 1, memory_order_release);
+        return !atomic_load_explicit(&yard->stop, memory_order_acquire);
+    }
+    for (uint32_t polls = 0;; polls++) {
+        if (atomic_load_explicit(&yard->stop, memory_order_acquire))
+            return 0;
+        if (atomic_load_explicit(&yard->generation, memory_order_acquire) != generation)
+            return 1;
+        pause_thread(yard, soon, polls);
+    }
+}
+
+void yard_fail(struct yard *yard, uint32_t rank, peal_status status, const peal_diag *diag)
+{
+    if (atomic_exchange_explicit(&yard->failed, 1, memory_order_acq_rel) == 0) {
+        yard->status = status;
+        yard->failed_rank = rank;
+        yard->diag = *diag;
+    }
+    atomic_store_explicit(&yard->stop, 1, memory_order_release);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory that the ranks of a run share, besides their world. */
+#ifndef PEAL_CLI_YARD_H
+#define PEAL_CLI_YARD_H
+
+#include "crew.h"
+
+#include <semaphore.h>
+#include <stdatomic.h>
+
+struct yard {
+    peal_world *world;
+    uint32_t ranks;
+    int crowded; /* more ranks than processors */
+    atomic_uint arrived;
+    atomic_uint generation;
+    atomic_int stop;        /* somebody failed */
+    atomic_uint finished;   /* jobs, for the progress line */
+    atomic_uint failed;     /* 1 claims the next three */
+    peal_status status;
+    uint32_t failed_rank;
+    peal_diag diag;
+    atomic_uint iterations; /* of a budget, decided by rank 0 */
+    atomic_uint first_wrong; /* 1 claims the result's `first` */
+    atomic_ullong wrong;
+    peal_comm_info info;
+    sem_t ended; /* raised by each rank at its end */
+    struct result *results;
+    double *times;      /* [round][rank] of the job under way */
+    char *expected;     /* results of the job under way, one for each call of a round */
+    size_t bytes;       /* of this mapping */
+};
+
+/* Where one call's buffers lie within a rank's own memory. */
+#define YARD_GUARD 64u
+#define YARD_SLOT_EXTRA 4096u
+uint64_t yard_slot(uint64_t bytes); /* bytes that a buffer takes, with guards and alignment */
+
+/* All arrive before any leaves; 0: somebody has failed. With `soon`, nobody waits long, and
+ * nobody sleeps. */
+int yard_meet(struct yard *yard, int soon);
+void yard_fail(struct yard *yard, uint32_t rank, peal_status status, const peal_diag *diag);
+
+struct yard *yard_make(const struct crew *crew);
+void yard_unmake(struct yard *yard);
+
+/* Makes core `index` modulo their number the only one of this thread. */
+void yard_pin(uint32_t index);
+
+#endif
