@@ -106,7 +106,7 @@ const char *engines_text(uint32_t bits, char *text, size_t size); /* "sm+tma" */
 /* ---- talking (say.c) */
 enum say { SAY_ERROR, SAY_WARNING, SAY_NOTE };
 void say(enum say kind, const char *format, ...) PEAL_PRINTF(2, 3);
-/* "file:line:col: error: text", and the exit code that fits. */
+/* "file:line:col: error: text", and the exit code that fits; nothing for PEAL_OK. */
 int say_diag(peal_status status, const peal_diag *diag);
 int say_usage(const char *format, ...) PEAL_PRINTF(1, 2); /* EXIT_USAGE */
 /* Of `known` words the one nearest to `word`, or NULL. */

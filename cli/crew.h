@@ -20,6 +20,7 @@ struct job {
     uint32_t rounds; /* measured */
     uint32_t calls;  /* back to back in a round, each with buffers of its own if checked */
     uint64_t budget_us; /* not 0: then as many calls on the same buffers as fit, rounds times */
+    uint32_t burst;     /* not 0: so many instead */
 };
 
 struct wrong {

@@ -63,7 +63,8 @@ static void prepare_call(const struct self *self, uint32_t call, uint32_t round)
     }
     if (!self->job->in_place)
         memset(buffer(self, call, 1), 0x5a ^ (int)(round & 0xff), (size_t)self->bytes);
-    elem_input(&job, self->rank, 0, self->job->count, buffer(self, call, 0));
+    if (self->job->in_place || round == 0) /* else it is still there, as the last round checks */
+        elem_input(&job, self->rank, 0, self->job->count, buffer(self, call, 0));
 }
 
 /* Of all results of a round, this rank makes its part of the elements. */
@@ -144,7 +145,8 @@ static void check_call(const struct self *self, uint32_t call, uint32_t round)
     if (self->job->in_place)
         return;
     compare_guards(self, call, 0, round);
-    compare_input(self, call);
+    if (self->job->budget_us || round + 1 == self->job->warmup + self->job->rounds)
+        compare_input(self, call);
 }
 
 /* ---- calling */
@@ -227,6 +229,7 @@ static int run_budget(struct self *self)
     if (self->rank == 0) {
         double fit = (double)job->budget_us / job->rounds / (us > 0.01 ? us : 0.01);
         unsigned calls = fit < 3 ? 3 : fit > 100000 ? 100000 : (unsigned)fit;
+        calls = job->burst ? job->burst : calls;
         atomic_store_explicit(&self->yard->iterations, calls, memory_order_relaxed);
     }
     if (!yard_meet(self->yard, 0))
@@ -342,6 +345,7 @@ void crew_rank(const struct crew *crew, struct yard *yard, uint32_t rank)
         (void)yard_meet(yard, 0); /* buffers that peers may still read */
     }
     peal_comm_destroy(self.comm);
-    if (self.mapped)
+    /* After a failure a peer may still be at it; the program is about to end anyway. */
+    if (self.mapped && !atomic_load(&yard->stop))
         (void)munmap(self.memory, (size_t)self.mapped);
 }

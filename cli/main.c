@@ -32,11 +32,12 @@ static int find_verb(const char *word, enum verb_id *out)
 static int run_verb(int argc, char **argv)
 {
     struct cli cli = {.ctx = NULL};
-    if (strcmp(argv[1], "--version") == 0)
-        argv[1] = (char[]){"version"};
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        argv[1] = (char[]){"help"};
-    CLI_TRY(find_verb(argv[1], &cli.verb));
+    const char *word = argv[1];
+    if (strcmp(word, "--version") == 0)
+        word = "version";
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        word = "help";
+    CLI_TRY(find_verb(word, &cli.verb));
     CLI_TRY(cli_parse(&cli, argc, argv));
     if (cli_given(&cli, OPT_HELP)) {
         help_verb(cli.verb, stdout);

@@ -126,6 +126,8 @@ int output_close(struct output *output, int code)
         failed |= fclose(output->file) != 0;
     if (failed)
         code = cannot(output->path[0] ? output->path : "the output");
+    if (failed && output->file == stdout)
+        clearerr(stdout); /* it has been said */
     if (code == EXIT_YES || code == EXIT_NO) {
         int kept = keep(output);
         code = kept == EXIT_YES ? code : kept;

@@ -55,8 +55,6 @@ int say_usage(const char *format, ...)
 static int code_of(peal_status status)
 {
     switch (status) {
-    case PEAL_OK:
-        return EXIT_YES;
     case PEAL_ERR_UNPROVEN:
         return EXIT_NO;
     case PEAL_ERR_ARG:
@@ -75,6 +73,8 @@ static int code_of(peal_status status)
 
 int say_diag(peal_status status, const peal_diag *diag)
 {
+    if (status == PEAL_OK)
+        return EXIT_YES;
     const char *text = diag && diag->text[0] ? diag->text : peal_status_text(status);
     if (!diag || !diag->path[0]) {
         say(SAY_ERROR, "%s", text);

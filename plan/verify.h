@@ -92,18 +92,22 @@ peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint
 peal_status peal_verify_value_finish(struct verify_values *values, uint32_t a, uint32_t *final);
 
 /* ---- clocks: immutable once shared */
+#define VERIFY_PAGE 32u
+struct verify_page;
 struct verify_clock {
     uint32_t refs;
-    uint32_t time[]; /* one for each component */
+    struct verify_page *page[]; /* NULL: all zero */
 };
 struct verify_clocks {
     peal_ctx *ctx;
     uint32_t components;
+    struct verify_page *free_pages;
 };
 struct verify_clock *peal_verify_clock_new(struct verify_clocks *clocks);
 void peal_verify_clock_drop(struct verify_clocks *clocks, struct verify_clock *clock);
-/* *clock becomes private to its holder. */
-peal_status peal_verify_clock_own(struct verify_clocks *clocks, struct verify_clock **clock);
+/* Once all clocks are dropped. */
+void peal_verify_clocks_free(struct verify_clocks *clocks);
+uint32_t peal_verify_clock_time(const struct verify_clock *clock, uint32_t component);
 peal_status peal_verify_clock_join(struct verify_clocks *clocks, struct verify_clock **clock,
                                    const struct verify_clock *other);
 peal_status peal_verify_clock_set(struct verify_clocks *clocks, struct verify_clock **clock,
@@ -131,6 +135,7 @@ struct verify_run {
     const struct verify_parts *parts;
     uint32_t part;
     int alias;
+    int order; /* 1: clocks are kept and races looked for; 0: values and deadlock only */
     uint32_t trips;
     uint32_t calls;
     /* Results. unentered: a rank that may return before rank unentered_by has entered the call;

@@ -83,6 +83,7 @@ struct machine {
     struct verify_out *out;
     peal_ctx *ctx;
     int alias;
+    int order;
     uint32_t trips;
     uint32_t calls;
     uint64_t steps;
@@ -237,6 +238,7 @@ static void unmake(struct machine *m)
     for (uint32_t i = 0; m->lanes && i < m->nlanes; i++)
         peal_verify_clock_drop(&m->clocks, m->lanes[i].clock);
     size_t lanes = (size_t)m->run->parts->lanes + m->plan->nranks;
+    peal_verify_clocks_free(&m->clocks);
     if (m->values.ctx)
         peal_verify_values_free(&m->values);
     peal_free(m->ctx, m->sem, ((size_t)m->sems->count + 1) * sizeof *m->sem);
@@ -275,10 +277,18 @@ static struct cell *cell_of(const struct machine *m, const struct lane_state *la
     return &m->cells[base + m->user_cells + parity * m->slots + slot];
 }
 
-static int known(const struct lane_state *lane, const struct access *access)
+static int known(const struct machine *m, const struct lane_state *lane,
+                 const struct access *access)
 {
-    return access->time == TIME_NEVER || access->component == lane->component ||
-           lane->clock->time[access->component] >= access->time;
+    return !m->order || access->time == TIME_NEVER || access->component == lane->component ||
+           peal_verify_clock_time(lane->clock, access->component) >= access->time;
+}
+
+/* The lane learns that the component has reached the time. */
+static peal_status learn(struct machine *m, struct lane_state *lane, uint32_t component,
+                         uint32_t time)
+{
+    return m->order ? peal_verify_clock_set(&m->clocks, &lane->clock, component, time) : PEAL_OK;
 }
 
 static uint32_t lane_of_component(const struct machine *m, uint32_t component)
@@ -316,6 +326,8 @@ static void race(struct machine *m, const struct lane_state *lane, uint32_t at, 
 static peal_status note_read(struct machine *m, struct cell *cell, uint32_t component,
                              uint32_t time)
 {
+    if (!m->order)
+        return PEAL_OK;
     for (uint32_t i = cell->reads; i; i = m->pool[i - 1].next)
         if (m->pool[i - 1].component == component) {
             m->pool[i - 1].time = time;
@@ -338,7 +350,7 @@ static peal_status read_cell(struct machine *m, struct lane_state *lane, uint32_
                              const struct plan_operand *operand, struct cell *cell,
                              uint32_t component, uint32_t time)
 {
-    if (!known(lane, &cell->write))
+    if (!known(m, lane, &cell->write))
         race(m, lane, at, "reading", "write", operand, cell->write.component);
     return note_read(m, cell, component, time);
 }
@@ -347,7 +359,7 @@ static void write_cell(struct machine *m, struct lane_state *lane, uint32_t at,
                        const struct plan_operand *operand, struct cell *cell, uint32_t component,
                        uint32_t time, uint32_t value)
 {
-    if (!known(lane, &cell->write))
+    if (!known(m, lane, &cell->write))
         race(m, lane, at, "writing", "write", operand, cell->write.component);
     while (cell->reads) {
         uint32_t read = cell->reads;
@@ -355,7 +367,7 @@ static void write_cell(struct machine *m, struct lane_state *lane, uint32_t at,
         int own = m->pool[read - 1].component == component ||
                   (m->pool[read - 1].component + 1 == component && component != lane->component &&
                    m->pool[read - 1].time == time);
-        if (!own && !known(lane, &m->pool[read - 1]))
+        if (!own && !known(m, lane, &m->pool[read - 1]))
             race(m, lane, at, "writing", "read", operand, m->pool[read - 1].component);
         cell->reads = m->pool[read - 1].next;
         m->pool[read - 1].next = m->pool_free;
@@ -377,12 +389,14 @@ static struct message message_from(struct lane_state *lane)
 
 static peal_status hear(struct machine *m, struct lane_state *lane, const struct message *message)
 {
+    if (!m->order)
+        return PEAL_OK;
     PEAL_TRY(peal_verify_clock_join(&m->clocks, &lane->clock, message->clock));
-    PEAL_TRY(peal_verify_clock_set(&m->clocks, &lane->clock, message->component, message->time));
+    PEAL_TRY(learn(m, lane, message->component, message->time));
     if (message->event == NOBODY)
         return PEAL_OK;
-    PEAL_TRY(peal_verify_clock_set(&m->clocks, &lane->clock, message->event, message->event_time));
-    return peal_verify_clock_set(&m->clocks, &lane->clock, message->event + 1, message->event_time);
+    PEAL_TRY(learn(m, lane, message->event, message->event_time));
+    return learn(m, lane, message->event + 1, message->event_time);
 }
 
 static void wake(struct machine *m, uint32_t *sleeper)
@@ -544,8 +558,8 @@ static peal_status start_event(struct machine *m, struct lane_state *lane,
     if (step->event == PLAN_NO_EVENT)
         return PEAL_OK;
     struct event_state *event = &lane->event[step->event];
-    PEAL_TRY(peal_verify_clock_set(&m->clocks, &lane->clock, event->component, event->time));
-    PEAL_TRY(peal_verify_clock_set(&m->clocks, &lane->clock, event->component + 1, event->time));
+    PEAL_TRY(learn(m, lane, event->component, event->time));
+    PEAL_TRY(learn(m, lane, event->component + 1, event->time));
     event->time++;
     event->engine = step->engine;
     event->target = operand[step->nsrc].rank;
@@ -615,10 +629,10 @@ static peal_status do_await(struct machine *m, struct lane_state *lane, uint32_t
                          "awaits event e%u, which no transfer defines", step->event);
         return PEAL_OK;
     }
-    PEAL_TRY(peal_verify_clock_set(&m->clocks, &lane->clock, event->component, event->time));
+    PEAL_TRY(learn(m, lane, event->component, event->time));
     if (!step->what)
         return PEAL_OK;
-    return peal_verify_clock_set(&m->clocks, &lane->clock, event->component + 1, event->time);
+    return learn(m, lane, event->component + 1, event->time);
 }
 
 /* ---- calls --------------------------------------------------------------- */
@@ -702,7 +716,8 @@ static void check_entries(struct machine *m, uint32_t rank)
     for (uint32_t r = 0; r < m->plan->nranks; r++) {
         uint32_t entry = m->ranks[r].entry_time[call];
         uint32_t component = m->lanes[m->ranks[r].caller].component;
-        if (r == rank || (entry && lane->clock->time[component] >= entry))
+        if (r == rank || !m->order ||
+            (entry && peal_verify_clock_time(lane->clock, component) >= entry))
             continue;
         m->run->unentered = rank;
         m->run->unentered_by = r;
@@ -815,6 +830,7 @@ peal_status peal_verify_execute(struct verify_run *what, struct verify_out *out)
     m.out = out;
     m.ctx = what->plan->ctx;
     m.alias = what->alias;
+    m.order = what->order;
     m.trips = what->trips;
     m.calls = what->calls;
     m.clocks.ctx = m.ctx;

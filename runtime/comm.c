@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining and leaving a world. */
-#include "clock.h"
 #include "comm.h"
+#include "clock.h"
 
 #include <sched.h>
 #include <string.h>

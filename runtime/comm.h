@@ -44,8 +44,8 @@ enum rt_place { RT_OWN_IN, RT_OWN_OUT, RT_PEER_IN, RT_PEER_OUT, RT_SLOT };
 struct rt_operand {
     uint8_t place; /* enum rt_place */
     uint8_t packet;
-    uint32_t depth;       /* RT_SLOT: trip t is at (t mod depth) x trip_bytes */
-    uint32_t writer;      /* packet source: the rank that fills it */
+    uint32_t depth;  /* RT_SLOT: trip t is at (t mod depth) x trip_bytes */
+    uint32_t writer; /* packet source: the rank that fills it */
     uint64_t trip_bytes;
     uint64_t parity_bytes; /* RT_SLOT: from the even calls' copy to the odd ones' */
     char *at;              /* RT_SLOT: the first slot of the even copy */
@@ -122,12 +122,13 @@ struct rt_row {
     uint64_t bytes;
     uint32_t elem_bytes;
     uint32_t trips;
-    uint64_t tile;     /* elements */
-    uint64_t *bounds;  /* nchunks + 1 element indices */
+    uint64_t tile;            /* elements */
+    uint64_t *bounds;         /* nchunks + 1 element indices */
     const kern_fold_fn *fold; /* by shape */
+    kern_fold_fn fold_stream;
     uint32_t divisor;
-    int stream;       /* the message is larger than the caches */
-    uint64_t key[2];  /* digest of the call but for its number; [1]: in place */
+    int stream;      /* the message is larger than the caches */
+    uint64_t key[2]; /* digest of the call but for its number; [1]: in place */
 };
 
 struct rt_worker;
@@ -138,7 +139,7 @@ struct peal_comm {
     struct rt_row *last;
     char *in; /* as the steps see them: the caller's, or staged */
     char *out;
-    uint64_t call; /* number of the call under way or, between calls, of the next */
+    uint64_t call;   /* number of the call under way or, between calls, of the next */
     uint64_t header; /* of packets: stamp above, digest below */
     uint32_t stamp;
     uint32_t digest;
@@ -146,7 +147,7 @@ struct peal_comm {
     uint32_t rank;
     uint32_t nranks;
     uint32_t polls;
-    uint32_t spin; /* failed polls before the thread yields */
+    uint32_t spin;          /* failed polls before the thread yields */
     struct rt_board *board; /* its own */
     uint64_t posted_in;
     uint64_t posted_out;
@@ -169,7 +170,7 @@ struct peal_comm {
     int private_buffers;
     uint64_t chaos;
     uint64_t cache_bytes;
-    uint64_t heap_used;   /* from the bottom by peal_mem_alloc, from the top by staging */
+    uint64_t heap_used;    /* from the bottom by peal_mem_alloc, from the top by staging */
     uint64_t staged_bytes; /* of one of the two staged buffers */
     uint32_t engines;
     uint32_t stand_ins;
@@ -237,8 +238,7 @@ void rt_fail(char *base, const struct rt_error *error);
 /* Has the world failed? Then the status of the first error, and its text in *diag. */
 peal_status rt_failure(struct peal_comm *comm, peal_diag *diag);
 /* After a poll in vain. An error when the wait is over in vain, too. */
-peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocked,
-                         peal_diag *diag);
+peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag);
 uint64_t rt_pid_space(void);
 
 /* ---- */

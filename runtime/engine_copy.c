@@ -23,7 +23,7 @@
 #define IDLE_POLLS 2000u /* before the worker sleeps */
 
 struct item {
-    struct rt_event *event;   /* of the transfer, or what the signal comes after; may be NULL */
+    struct rt_event *event;    /* of the transfer, or what the signal comes after; may be NULL */
     struct rt_sem_out *signal; /* NULL: a transfer */
     const char *src;
     char *dst;
@@ -135,10 +135,8 @@ int rt_async_signal(struct peal_comm *comm, struct rt_lane *lane, const struct r
     }
     if (ring_room(worker) == 0)
         return 0;
-    struct item item = {.event = event,
-                        .signal = sem,
-                        .number = ++sem->sent,
-                        .digest = comm->digest};
+    struct item item = {
+        .event = event, .signal = sem, .number = ++sem->sent, .digest = comm->digest};
     /* The transfer it follows, by the number it has now. */
     item.begin = event ? event->issued : 0;
     ring_put(worker, &item);

@@ -46,26 +46,6 @@ size_t rt_operands(struct peal_comm *comm, const struct rt_row *row, const struc
 
 /* ---- moves and folds of plain memory */
 
-/* Through a block in the first cache, so that a message which leaves the caches anyway does
- * not first read the lines that it overwrites. */
-static void fold_streaming(struct peal_comm *comm, const struct rt_row *row,
-                           const struct rt_step *step, size_t count, uint32_t divisor)
-{
-    alignas(64) char block[4 * RT_BLOCK];
-    char *to = block;
-    size_t elem = row->elem_bytes;
-    size_t step_count = sizeof block / elem;
-    const char **src = comm->src;
-    for (size_t at = 0; at < count; at += step_count) {
-        size_t n = count - at < step_count ? count - at : step_count;
-        row->fold[divisor ? 0 : step->shape_one](&to, 1, src, step->nsrc, n, divisor);
-        for (unsigned i = 0; i < step->ndst; i++)
-            comm->kern->stream(comm->dst[i] + at * elem, block, n * elem);
-        for (unsigned i = 0; i < step->nsrc; i++)
-            src[i] += n * elem;
-    }
-}
-
 static void move_plain(struct peal_comm *comm, const struct rt_step *step, size_t bytes, int stream)
 {
     for (unsigned i = 0; i < step->ndst; i++) {
@@ -89,7 +69,7 @@ void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct r
     if (step->kind == RT_MOVE)
         move_plain(comm, step, count * row->elem_bytes, stream);
     else if (stream)
-        fold_streaming(comm, row, step, count, divisor);
+        row->fold_stream(comm->dst, step->ndst, comm->src, step->nsrc, count, divisor);
     else
         row->fold[divisor ? 0 : step->shape](comm->dst, step->ndst, comm->src, step->nsrc, count,
                                              divisor);
@@ -163,8 +143,8 @@ static void packet_block(struct peal_comm *comm, const struct rt_row *row,
     if (step->folds) {
         char *to = first_dst->packet ? comm->blocks : comm->dst[0] + at;
         uint32_t divisor = step->final ? row->divisor : 0;
-        row->fold[divisor ? 0 : step->shape_one](&to, 1, from, step->nsrc,
-                                                 bytes / row->elem_bytes, divisor);
+        row->fold[divisor ? 0 : step->shape_one](&to, 1, from, step->nsrc, bytes / row->elem_bytes,
+                                                 divisor);
         result = to;
     }
     scatter_block(comm, row, step, at, bytes, result);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs one call: the lanes of a rank as coroutines of the calling thread. A lane that has to
  * wait gives way to the next; when none can go on, wait.c is asked for patience. */
-#include "comm.h"
 #include "clock.h"
+#include "comm.h"
 
 enum outcome { WENT, BLOCKED, STRANGE };
 
@@ -80,8 +80,8 @@ static inline enum outcome do_step(struct peal_comm *comm, const struct rt_row *
 }
 
 /* Runs until the lane blocks or ends. *moved: whether any step was made. */
-static enum outcome run_lane(struct peal_comm *comm, const struct rt_row *row,
-                             struct rt_lane *lane, int *moved)
+static enum outcome run_lane(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
+                             int *moved)
 {
     while (lane->pc != lane->last) {
         enum outcome outcome = do_step(comm, row, lane, &row->steps[lane->pc]);

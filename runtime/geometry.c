@@ -70,7 +70,9 @@ static void learn(struct peal_comm *comm, struct rt_row *row, size_t count, peal
         cut_chunks(row);
         row->trips = count_trips(row);
     }
-    row->fold = comm->kern->fold[dtype][op == PEAL_AVG ? PEAL_SUM : op];
+    peal_op folded = op == PEAL_AVG ? PEAL_SUM : op;
+    row->fold = comm->kern->fold[dtype][folded];
+    row->fold_stream = comm->kern->fold_stream[dtype][folded];
     row->divisor = op == PEAL_AVG ? comm->nranks : 0;
     /* What the ranks of one call read and write together, against the cache they share. */
     row->stream = !row->out_reread && row->bytes > comm->cache_bytes / (4 * (uint64_t)comm->nranks);

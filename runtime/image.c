@@ -9,7 +9,7 @@ struct decode {
     const struct peal_plan *plan;
     const struct plan_rank *rank;
     struct rt_row *row;
-    uint32_t *writers; /* rank that fills each packet slot of this rank, by first_slot + slot */
+    uint32_t *writers;    /* rank that fills each packet slot of this rank, by first_slot + slot */
     uint32_t *first_slot; /* of each region */
     uint32_t noperands;
 };
@@ -363,10 +363,8 @@ static peal_status make_rows(struct peal_comm *comm, const peal_table *table)
     comm->nrows = table->nrows;
     for (uint32_t i = 0; i < table->nrows; i++) {
         const struct peal_plan *plan = table->rows[i].plan;
-        struct decode d = {.comm = comm,
-                           .plan = plan,
-                           .rank = &plan->ranks[comm->rank],
-                           .row = &comm->rows[i]};
+        struct decode d = {
+            .comm = comm, .plan = plan, .rank = &plan->ranks[comm->rank], .row = &comm->rows[i]};
         PEAL_TRY(make_row(&d));
     }
     return PEAL_OK;

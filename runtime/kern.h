@@ -21,7 +21,8 @@ typedef void (*kern_fold_fn)(char *const *dst, unsigned ndst, const char *const 
 
 /* Shapes (sources, destinations) that have a loop of their own: one-shot and two-shot among
  * 2, 3, 4 and 8 ranks, and the step of a ring that keeps what it passes on. 0: any shape. */
-#define KERN_SHAPES(X) X(1, 2, 1) X(2, 2, 2) X(3, 3, 1) X(4, 3, 3) X(5, 4, 1) X(6, 4, 4) X(7, 8, 1) X(8, 8, 8)
+#define KERN_SHAPES(X)                                                                             \
+    X(1, 2, 1) X(2, 2, 2) X(3, 3, 1) X(4, 3, 3) X(5, 4, 1) X(6, 4, 4) X(7, 8, 1) X(8, 8, 8)
 #define KERN_SHAPE_COUNT 9
 #define KERN_OPS 4 /* avg is a sum with a divisor */
 
@@ -30,7 +31,8 @@ typedef _Atomic uint64_t kern_word;
 struct kern_set {
     const char *name;
     kern_fold_fn fold[PEAL_DTYPE_COUNT][KERN_OPS][KERN_SHAPE_COUNT];
-    /* Stores around the caches, complete when it returns. */
+    /* The same with stores around the caches, complete when they return. */
+    kern_fold_fn fold_stream[PEAL_DTYPE_COUNT][KERN_OPS];
     void (*stream)(char *dst, const char *src, size_t bytes);
     /* Payload to packet words and back: four bytes and the stamp in one word. unpack gives 0,
      * and writes some of dst, when a word is not there yet. */

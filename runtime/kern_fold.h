@@ -7,8 +7,8 @@
  *   LOAD, STORE conversions between them
  *   SUM, PROD, MIN, MAX (a, b) on ACC;  DIV(a, n) on ACC and uint32_t
  *   LOAD_BLOCK  optional: a function of its own for a block's conversion, and STORE_BLOCK
- * An accumulator of one block lies on the stack: the compiler knows that nothing aliases it,
- * whatever the destinations are, and it stays in the first cache.
+ * The accumulator of a piece is a local array: the compiler knows that nothing aliases it,
+ * whatever the destinations are, and keeps most of it in registers.
  */
 #define CAT_(a, b, c) a##b##c
 #define CAT(a, b, c) CAT_(a, b, c)
@@ -32,42 +32,72 @@ static inline void NAME(store)(T *dst, const ACC *acc, size_t count)
 #define STORE_BLOCK NAME(store)
 #endif
 
-static void NAME(divide)(ACC *acc, size_t count, uint32_t divisor)
+static inline void NAME(divide)(ACC *acc, size_t count, uint32_t divisor)
 {
     KERN_SIMD
     for (size_t i = 0; i < count; i++)
         acc[i] = DIV(acc[i], divisor);
 }
 
-/* acc op= src, through a block of converted elements where a conversion is a loop anyway. */
-#define FOLD(op, OP)                                                                               \
-    static inline void NAME(op##_into)(ACC * acc, const T *src, size_t count)                      \
+/* A piece of the message: of `count` elements, which is a constant but for the last one. */
+#define PIECE(op, OP)                                                                              \
+    static inline void NAME(op##_piece)(T * result, const char *const *src, unsigned nsrc,         \
+                                        size_t at, size_t count, uint32_t divisor)                 \
     {                                                                                              \
-        ACC other[KERN_BLOCK];                                                                     \
-        LOAD_BLOCK(other, src, count);                                                             \
-        KERN_SIMD                                                                                  \
-        for (size_t i = 0; i < count; i++)                                                         \
-            acc[i] = OP(acc[i], other[i]);                                                         \
+        ACC acc[KERN_PIECE / sizeof(T)];                                                           \
+        ACC other[KERN_PIECE / sizeof(T)];                                                         \
+        LOAD_BLOCK(acc, (const T *)(const void *)src[0] + at, count);                              \
+        for (unsigned j = 1; j < nsrc; j++) {                                                      \
+            LOAD_BLOCK(other, (const T *)(const void *)src[j] + at, count);                        \
+            KERN_SIMD                                                                              \
+            for (size_t i = 0; i < count; i++)                                                     \
+                acc[i] = OP(acc[i], other[i]);                                                     \
+        }                                                                                          \
+        if (divisor)                                                                               \
+            NAME(divide)(acc, count, divisor);                                                     \
+        STORE_BLOCK(result, acc, count);                                                           \
+    }
+PIECE(sum, SUM)
+PIECE(prod, PROD)
+PIECE(min, MIN)
+PIECE(max, MAX)
+#undef PIECE
+
+/* Reads and stores are interleaved closely: in bursts of more, each waits for the other. */
+#define FOLD(op)                                                                                   \
+    static void NAME(op##_any)(char *const *dst, unsigned ndst, const char *const *src,            \
+                               unsigned nsrc, size_t count, uint32_t divisor, int streams)         \
+    {                                                                                              \
+        enum { STEP = KERN_PIECE / sizeof(T) };                                                    \
+        alignas(64) T result[STEP];                                                                \
+        size_t at = 0;                                                                             \
+        for (; at + STEP <= count; at += STEP) {                                                   \
+            NAME(op##_piece)(result, src, nsrc, at, STEP, divisor);                                \
+            for (unsigned j = 0; j < ndst; j++)                                                    \
+                put_piece(dst[j] + at * sizeof(T), result, streams);                               \
+        }                                                                                          \
+        if (streams)                                                                               \
+            stream_end();                                                                          \
+        if (at == count)                                                                           \
+            return;                                                                                \
+        NAME(op##_piece)(result, src, nsrc, at, count - at, divisor);                              \
+        for (unsigned j = 0; j < ndst; j++)                                                        \
+            memcpy(dst[j] + at * sizeof(T), result, (count - at) * sizeof(T));                     \
     }                                                                                              \
     static void NAME(op)(char *const *dst, unsigned ndst, const char *const *src, unsigned nsrc,   \
                          size_t count, uint32_t divisor)                                           \
     {                                                                                              \
-        ACC acc[KERN_BLOCK];                                                                       \
-        for (size_t at = 0; at < count; at += KERN_BLOCK) {                                        \
-            size_t n = count - at < KERN_BLOCK ? count - at : KERN_BLOCK;                          \
-            LOAD_BLOCK(acc, (const T *)(const void *)src[0] + at, n);                              \
-            for (unsigned j = 1; j < nsrc; j++)                                                    \
-                NAME(op##_into)(acc, (const T *)(const void *)src[j] + at, n);                     \
-            if (divisor)                                                                           \
-                NAME(divide)(acc, n, divisor);                                                     \
-            for (unsigned j = 0; j < ndst; j++)                                                    \
-                STORE_BLOCK((T *)(void *)dst[j] + at, acc, n);                                     \
-        }                                                                                          \
+        NAME(op##_any)(dst, ndst, src, nsrc, count, divisor, 0);                                   \
+    }                                                                                              \
+    static void NAME(op##_stream)(char *const *dst, unsigned ndst, const char *const *src,         \
+                                  unsigned nsrc, size_t count, uint32_t divisor)                   \
+    {                                                                                              \
+        NAME(op##_any)(dst, ndst, src, nsrc, count, divisor, on_lines(dst, ndst));                 \
     }
-FOLD(sum, SUM)
-FOLD(prod, PROD)
-FOLD(min, MIN)
-FOLD(max, MAX)
+FOLD(sum)
+FOLD(prod)
+FOLD(min)
+FOLD(max)
 #undef FOLD
 
 #ifdef KERN_TYPE_SHAPES

@@ -3,6 +3,7 @@
 #include "kern.h"
 #include "kern_half.h"
 
+#include <stdalign.h>
 #include <string.h>
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -13,7 +14,7 @@
 #else
 #define KERN_SIMD
 #endif
-#define KERN_BLOCK ((size_t)512)
+#define KERN_PIECE ((size_t)128)
 
 /* The thread sanitizer judges atomics; it takes vector accesses to packets for races. */
 #if defined(__SANITIZE_THREAD__)
@@ -36,6 +37,66 @@
 #define SUM_3 (SUM_2 + s2[i])
 #define SUM_4 (SUM_3 + s3[i])
 #define SUM_8 ((((SUM_4 + s4[i]) + s5[i]) + s6[i]) + s7[i])
+
+/* ---- stores around the caches, ordered before what follows by stream_end */
+
+static inline void stream_line(char *dst, const void *line)
+{
+#if defined(__AVX512F__)
+    _mm512_stream_si512((void *)dst, _mm512_loadu_si512(line));
+#elif defined(__AVX2__)
+    const __m256i *from = line;
+    _mm256_stream_si256((__m256i *)(void *)dst, _mm256_loadu_si256(from));
+    _mm256_stream_si256((__m256i *)(void *)dst + 1, _mm256_loadu_si256(from + 1));
+#elif defined(__SSE2__)
+    const __m128i *from = line;
+    for (int i = 0; i < 4; i++)
+        _mm_stream_si128((__m128i *)(void *)dst + i, _mm_loadu_si128(from + i));
+#else
+    memcpy(dst, line, 64);
+#endif
+}
+
+static inline void stream_end(void)
+{
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+static int on_lines(char *const *dst, unsigned ndst)
+{
+    uintptr_t bits = 0;
+    for (unsigned i = 0; i < ndst; i++)
+        bits |= (uintptr_t)dst[i];
+    return bits % 64 == 0;
+}
+
+static inline void put_piece(char *dst, const void *piece, int streams)
+{
+    const char *from = piece;
+    if (streams) {
+        for (size_t i = 0; i < KERN_PIECE; i += 64)
+            stream_line(dst + i, from + i);
+    } else {
+        memcpy(dst, from, KERN_PIECE);
+    }
+}
+
+static void stream(char *dst, const char *src, size_t bytes)
+{
+    size_t head = (size_t)(-(uintptr_t)dst & 63u);
+    if (bytes >= head + 64) {
+        memcpy(dst, src, head);
+        dst += head;
+        src += head;
+        bytes -= head;
+        for (; bytes >= 64; bytes -= 64, dst += 64, src += 64)
+            stream_line(dst, src);
+        stream_end();
+    }
+    memcpy(dst, src, bytes);
+}
 
 /* ---- floats: NaN if either is; -0 below +0, so that the order does not matter */
 
@@ -104,20 +165,34 @@ static inline double max_f64(double a, double b)
 #if defined(__F16C__)
 static inline void f16_load(float *acc, const uint16_t *src, size_t count)
 {
-    size_t i = 0;
-    for (; i + 8 <= count; i += 8)
+    size_t whole = count - count % 16;
+    for (size_t i = 0; i < whole; i += 16) {
+#if defined(__AVX512F__)
+        _mm512_storeu_ps(acc + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(src + i))));
+#else
         _mm256_storeu_ps(acc + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(src + i))));
-    for (; i < count; i++)
+        _mm256_storeu_ps(acc + i + 8,
+                         _mm256_cvtph_ps(_mm_loadu_si128((const void *)(src + i + 8))));
+#endif
+    }
+    for (size_t i = whole; i < count; i++)
         acc[i] = kern_from_f16(src[i]);
 }
 
 static inline void f16_store(uint16_t *dst, const float *acc, size_t count)
 {
-    size_t i = 0;
-    for (; i + 8 <= count; i += 8)
-        _mm_storeu_si128((void *)(dst + i),
-                         _mm256_cvtps_ph(_mm256_loadu_ps(acc + i), _MM_FROUND_TO_NEAREST_INT));
-    for (; i < count; i++)
+    size_t whole = count - count % 16;
+    for (size_t i = 0; i < whole; i += 16) {
+#if defined(__AVX512F__)
+        _mm256_storeu_si256((void *)(dst + i),
+                            _mm512_cvtps_ph(_mm512_loadu_ps(acc + i), _MM_FROUND_TO_NEAREST_INT));
+#else
+        for (size_t j = i; j < i + 16; j += 8)
+            _mm_storeu_si128((void *)(dst + j),
+                             _mm256_cvtps_ph(_mm256_loadu_ps(acc + j), _MM_FROUND_TO_NEAREST_INT));
+#endif
+    }
+    for (size_t i = whole; i < count; i++)
         dst[i] = kern_to_f16(acc[i]);
 }
 #define LOAD_BLOCK f16_load
@@ -226,38 +301,6 @@ static inline void f16_store(uint16_t *dst, const float *acc, size_t count)
 #define DIV(a, n) ((a) / (uint64_t)(n))
 #include "kern_fold.h"
 
-/* ---- stores around the caches */
-
-#if defined(__AVX512F__)
-#define STREAM_BYTES ((size_t)64)
-#define STREAM(at, from) _mm512_stream_si512((void *)(at), _mm512_loadu_si512((const void *)(from)))
-#elif defined(__AVX2__)
-#define STREAM_BYTES ((size_t)32)
-#define STREAM(at, from)                                                                           \
-    _mm256_stream_si256((void *)(at), _mm256_loadu_si256((const void *)(from)))
-#elif defined(__SSE2__)
-#define STREAM_BYTES ((size_t)16)
-#define STREAM(at, from) _mm_stream_si128((void *)(at), _mm_loadu_si128((const void *)(from)))
-#endif
-
-static void stream(char *dst, const char *src, size_t bytes)
-{
-#ifdef STREAM_BYTES
-    size_t head = (size_t)(-(uintptr_t)dst & 63u);
-    if (bytes >= head + 64) {
-        memcpy(dst, src, head);
-        dst += head;
-        src += head;
-        bytes -= head;
-        for (; bytes >= 64; bytes -= 64, dst += 64, src += 64)
-            for (size_t i = 0; i < 64; i += STREAM_BYTES)
-                STREAM(dst + i, src + i);
-        _mm_sfence();
-    }
-#endif
-    memcpy(dst, src, bytes);
-}
-
 /* ---- packets. Wider accesses are vectors of aligned words of eight bytes: that such a word
  * is read and written whole is all that is assumed of them. */
 
@@ -351,14 +394,26 @@ static int unpack(char *dst, const kern_word *words, size_t bytes, uint32_t stam
 
 /* ---- the table */
 
-#define ANY_SHAPE(f) {f, f, f, f, f, f, f, f, f}
-#define PLAIN(type) {ANY_SHAPE(type##_sum), ANY_SHAPE(type##_prod), ANY_SHAPE(type##_min), ANY_SHAPE(type##_max)}
+#define ANY_SHAPE(f)                                                                               \
+    {                                                                                              \
+        f, f, f, f, f, f, f, f, f                                                                  \
+    }
+#define PLAIN(type)                                                                                \
+    {                                                                                              \
+        ANY_SHAPE(type##_sum), ANY_SHAPE(type##_prod), ANY_SHAPE(type##_min),                      \
+            ANY_SHAPE(type##_max)                                                                  \
+    }
 #define SHAPED(type)                                                                               \
-    {{type##_sum, type##_sum_2_1, type##_sum_2_2, type##_sum_3_1, type##_sum_3_3, type##_sum_4_1,  \
-      type##_sum_4_4, type##_sum_8_1, type##_sum_8_8},                                             \
-     ANY_SHAPE(type##_prod),                                                                       \
-     ANY_SHAPE(type##_min),                                                                        \
-     ANY_SHAPE(type##_max)}
+    {                                                                                              \
+        {type##_sum,     type##_sum_2_1, type##_sum_2_2, type##_sum_3_1, type##_sum_3_3,           \
+         type##_sum_4_1, type##_sum_4_4, type##_sum_8_1, type##_sum_8_8},                          \
+            ANY_SHAPE(type##_prod), ANY_SHAPE(type##_min), ANY_SHAPE(type##_max)                   \
+    }
+
+#define STREAMED(type)                                                                             \
+    {                                                                                              \
+        type##_sum_stream, type##_prod_stream, type##_min_stream, type##_max_stream                \
+    }
 
 static const struct kern_set set = {
     .name = KERN_NAME,
@@ -374,6 +429,19 @@ static const struct kern_set set = {
             [PEAL_UINT32] = PLAIN(u32),
             [PEAL_INT64] = PLAIN(i64),
             [PEAL_UINT64] = PLAIN(u64),
+        },
+    .fold_stream =
+        {
+            [PEAL_FLOAT32] = STREAMED(f32),
+            [PEAL_FLOAT64] = STREAMED(f64),
+            [PEAL_FLOAT16] = STREAMED(f16),
+            [PEAL_BFLOAT16] = STREAMED(bf16),
+            [PEAL_INT8] = STREAMED(i8),
+            [PEAL_UINT8] = STREAMED(u8),
+            [PEAL_INT32] = STREAMED(i32),
+            [PEAL_UINT32] = STREAMED(u32),
+            [PEAL_INT64] = STREAMED(i64),
+            [PEAL_UINT64] = STREAMED(u64),
         },
     .stream = stream,
     .pack = pack,

@@ -217,8 +217,8 @@ static peal_status attach_once(const struct rt_layout *wanted, int fd, uint64_t 
     return PEAL_OK;
 }
 
-peal_status rt_segment_attach(const struct rt_layout *layout, const char *name,
-                              uint32_t timeout_ms, struct rt_segment *segment, peal_diag *diag)
+peal_status rt_segment_attach(const struct rt_layout *layout, const char *name, uint32_t timeout_ms,
+                              struct rt_segment *segment, peal_diag *diag)
 {
     struct rt_segment made = {0};
     peal_copy_text(made.name, sizeof made.name, name);
@@ -238,8 +238,8 @@ peal_status rt_segment_attach(const struct rt_layout *layout, const char *name,
         if (status != PEAL_AGAIN)
             return status;
         if (rt_now_ns() > deadline)
-            return peal_fail(diag, PEAL_ERR_TIMEOUT,
-                             "no shared-memory object %s after %u ms", name, timeout_ms);
+            return peal_fail(diag, PEAL_ERR_TIMEOUT, "no shared-memory object %s after %u ms", name,
+                             timeout_ms);
         rt_sleep_us(1000);
     }
     *segment = made;

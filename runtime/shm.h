@@ -110,8 +110,8 @@ static inline rt_word *rt_sem(char *base, const struct rt_layout *layout, uint32
 struct rt_segment {
     char *base;
     struct rt_layout layout;
-    char name[256];  /* "" private */
-    int owns_name;   /* it is still to be unlinked, by us */
+    char name[256]; /* "" private */
+    int owns_name;  /* it is still to be unlinked, by us */
 };
 
 peal_status rt_segment_private(const struct rt_layout *layout, struct rt_segment *segment,
@@ -120,8 +120,8 @@ peal_status rt_segment_create(const struct rt_layout *layout, const char *name,
                               struct rt_segment *segment, peal_diag *diag);
 /* Waits until the object is there and complete. layout: what this process's table asks for;
  * the heap is as large as its maker said. */
-peal_status rt_segment_attach(const struct rt_layout *layout, const char *name,
-                              uint32_t timeout_ms, struct rt_segment *segment, peal_diag *diag);
+peal_status rt_segment_attach(const struct rt_layout *layout, const char *name, uint32_t timeout_ms,
+                              struct rt_segment *segment, peal_diag *diag);
 void rt_segment_unlink(struct rt_segment *segment);
 void rt_segment_unmap(struct rt_segment *segment);
 

@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOOK_NS 2000000u       /* between looks at the peers */
-#define DOZE_NS 200000000u     /* after this long, sleep rather than yield */
+#define LOOK_NS 2000000u   /* between looks at the peers */
+#define DOZE_NS 200000000u /* after this long, sleep rather than yield */
 #define DOZE_US 100u
 #define YIELDS_PER_LOOK 32u
 #define ERROR_WORDS (sizeof(struct rt_error) / 4)
@@ -184,8 +184,7 @@ static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked
 
 /* comm->polls counts on from comm->spin since anything last moved. The clock is read only after
  * some yields in vain, so a wait may last that much longer than its deadline. */
-peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocked,
-                         peal_diag *diag)
+peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag)
 {
     uint32_t yields = comm->polls - comm->spin;
     (void)sched_yield();

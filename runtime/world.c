@@ -11,8 +11,8 @@ static peal_status check_params(const peal_world_params *params, const peal_tabl
                                 peal_diag *diag)
 {
     if (params->ranks == 0 || params->ranks != table->nranks)
-        return peal_fail(diag, PEAL_ERR_ARG, "a world of %u ranks for a table of %u",
-                         params->ranks, table->nranks);
+        return peal_fail(diag, PEAL_ERR_ARG, "a world of %u ranks for a table of %u", params->ranks,
+                         table->nranks);
     if (params->ranks > RT_RANKS_MAX)
         return peal_fail(diag, PEAL_ERR_ARG, "%u ranks; one host runs at most %u", params->ranks,
                          RT_RANKS_MAX);

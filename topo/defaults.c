@@ -131,6 +131,9 @@ double peal_topo_smp_gbs(const char *arch, const char *vendor, int64_t family, i
     };
     size_t i = 0;
 
+    /* Not stated: below every row that asks for one. */
+    family = family < 0 ? 0 : family;
+    model = model < 0 ? 0 : model;
     for (; i + 1 < COUNT(row); i++) {
         if (peal_topo_has_prefix(arch, row[i].arch) &&
             peal_topo_has_prefix(vendor, row[i].vendor) && family >= row[i].family_from &&

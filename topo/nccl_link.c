@@ -130,7 +130,7 @@ static peal_status nvlink(struct nccl_reader *reader, uint32_t a, const struct t
     const char *target = peal_topo_attr(reader->doc, elem, "target");
     const char *tclass = peal_topo_attr(reader->doc, elem, "tclass");
     uint64_t bus = 0;
-    uint32_t links;
+    uint32_t links = 0;
     uint32_t peer = TOPO_NONE;
 
     ends->link_class = peal_streq(elem->name, "xgmi") ? PEAL_LINK_XGMI : PEAL_LINK_NVLINK;

@@ -90,8 +90,7 @@ static void *allocate(size_t bytes)
 
 static void allreduce(void *in, void *out, size_t bytes)
 {
-    peal_status status =
-        peal_allreduce(comm, in, out, bytes / 4, PEAL_FLOAT32, PEAL_SUM, &diag);
+    peal_status status = peal_allreduce(comm, in, out, bytes / 4, PEAL_FLOAT32, PEAL_SUM, &diag);
     if (status != PEAL_OK)
         check(status, "allreduce");
 }
@@ -103,8 +102,5 @@ static void finish(void)
     peal_ctx_destroy(ctx);
 }
 
-backend BE = {.name = "peal",
-              .init = init,
-              .alloc = allocate,
-              .allreduce = allreduce,
-              .fini = finish};
+backend BE = {
+    .name = "peal", .init = init, .alloc = allocate, .allreduce = allreduce, .fini = finish};

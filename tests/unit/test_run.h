@@ -111,8 +111,8 @@ static inline int64_t wrapped(peal_dtype dtype, int64_t value)
 }
 
 /* Element i of rank r's input in a run told apart by `salt`. */
-static inline int64_t input_value(unsigned ranks, unsigned r, size_t i, peal_dtype dtype, peal_op op,
-                           unsigned salt)
+static inline int64_t input_value(unsigned ranks, unsigned r, size_t i, peal_dtype dtype,
+                                  peal_op op, unsigned salt)
 {
     uint64_t mixed = i * 7 + r * 13 + i / 11 + salt * 5;
     if (op == PEAL_PROD)
@@ -125,7 +125,7 @@ static inline int64_t input_value(unsigned ranks, unsigned r, size_t i, peal_dty
 }
 
 static inline int64_t expected_value(unsigned ranks, size_t i, peal_dtype dtype, peal_op op,
-                              unsigned salt)
+                                     unsigned salt)
 {
     int64_t result = input_value(ranks, 0, i, dtype, op, salt);
     for (unsigned r = 1; r < ranks; r++) {
@@ -143,8 +143,8 @@ static inline int64_t expected_value(unsigned ranks, size_t i, peal_dtype dtype,
     return op == PEAL_AVG ? result / (int64_t)ranks : result;
 }
 
-static inline void fill_input(void *buffer, unsigned ranks, unsigned r, size_t count, peal_dtype dtype,
-                       peal_op op, unsigned salt)
+static inline void fill_input(void *buffer, unsigned ranks, unsigned r, size_t count,
+                              peal_dtype dtype, peal_op op, unsigned salt)
 {
     for (size_t i = 0; i < count; i++)
         put_element(buffer, i, dtype, input_value(ranks, r, i, dtype, op, salt));
@@ -152,7 +152,7 @@ static inline void fill_input(void *buffer, unsigned ranks, unsigned r, size_t c
 
 /* count when all is right, else the first wrong element. */
 static inline size_t first_wrong(const void *buffer, unsigned ranks, size_t count, peal_dtype dtype,
-                          peal_op op, unsigned salt)
+                                 peal_op op, unsigned salt)
 {
     for (size_t i = 0; i < count; i++)
         if (get_element(buffer, i, dtype) != expected_value(ranks, i, dtype, op, salt))
@@ -162,7 +162,8 @@ static inline size_t first_wrong(const void *buffer, unsigned ranks, size_t coun
 
 /* One checked call. 0: right; else *problem says what is not. */
 static inline int checked_call(peal_comm *comm, unsigned ranks, unsigned rank, void *in, void *out,
-                        size_t count, peal_dtype dtype, peal_op op, unsigned salt, char problem[1024])
+                               size_t count, peal_dtype dtype, peal_op op, unsigned salt,
+                               char problem[1024])
 {
     peal_diag diag = PEAL_DIAG_INIT;
     fill_input(in, ranks, rank, count, dtype, op, salt);
@@ -203,8 +204,7 @@ static void *rank_main(void *argument)
 {
     struct rank_thread *self = argument;
     peal_diag diag = PEAL_DIAG_INIT;
-    peal_status status =
-        peal_comm_create(self->world, self->table, self->rank, &diag, &self->comm);
+    peal_status status = peal_comm_create(self->world, self->table, self->rank, &diag, &self->comm);
     if (status != PEAL_OK) {
         (void)snprintf(self->problem, sizeof self->problem, "rank %u: comm: %s: %s", self->rank,
                        peal_status_name(status), diag.text);
@@ -218,7 +218,7 @@ static void *rank_main(void *argument)
 
 /* NULL when every rank was content; else what one of them said, in a static buffer. */
 static inline const char *run_ranks(peal_ctx *ctx, peal_table *table, unsigned ranks,
-                             const peal_world_params *given, rank_fn body, void *user)
+                                    const peal_world_params *given, rank_fn body, void *user)
 {
     static char problem[1024];
     static struct rank_thread threads[RANKS_MAX];
@@ -230,8 +230,8 @@ static inline const char *run_ranks(peal_ctx *ctx, peal_table *table, unsigned r
     if (peal_world_create(ctx, &params, table, &diag, &world) != PEAL_OK)
         return strcpy(problem, diag.text);
     for (unsigned r = 0; r < ranks; r++) {
-        threads[r] = (struct rank_thread){.world = world, .table = table, .rank = r,
-                                          .ranks = ranks, .user = user, .body = body};
+        threads[r] = (struct rank_thread){
+            .world = world, .table = table, .rank = r, .ranks = ranks, .user = user, .body = body};
         if (pthread_create(&handles[r], NULL, rank_main, &threads[r]) != 0)
             return "no thread";
     }

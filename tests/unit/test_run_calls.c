@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that succeed: every type, operation and engine against the reference, in place and not,
  * back to back and skewed, with chaotic engines. */
-#include "test_run.h"
 #include "support.h"
+#include "test_run.h"
 
 #include <check.h>
 #include <sched.h>
@@ -80,9 +80,9 @@ static int grid_body(struct rank_thread *self)
             unsigned sizes = grid->all || o == d % PEAL_OP_COUNT ? 6 : 5;
             for (unsigned c = 0; c < sizes && !failed; c++)
                 for (int in_place = 0; in_place < 2 && !failed; in_place++)
-                    failed = checked_call(self->comm, self->ranks, self->rank, in,
-                                          in_place ? in : out, counts[c], (peal_dtype)d,
-                                          (peal_op)o, salt++, self->problem);
+                    failed =
+                        checked_call(self->comm, self->ranks, self->rank, in, in_place ? in : out,
+                                     counts[c], (peal_dtype)d, (peal_op)o, salt++, self->problem);
         }
     }
     free(in);
@@ -190,8 +190,8 @@ static int soak_body(struct rank_thread *self)
 
 static void run_soak(unsigned ranks, uint64_t chaos)
 {
-    struct plan_text p = {.ranks = ranks, .link = "shm direct", .engine = "ce", .tile = 0,
-                          .depth = 2, .slot = 65536};
+    struct plan_text p = {
+        .ranks = ranks, .link = "shm direct", .engine = "ce", .tile = 0, .depth = 2, .slot = 65536};
     struct plan_part parts[] = {
         {write_oneshot, 512}, {write_ring, 2000}, {write_twoshot, 8000}, {write_async, 90000}};
     peal_table *table = table_of(ctx, p, parts, 4);

@@ -23,8 +23,8 @@ static void tear_down(void)
 
 static peal_table *small_table(unsigned ranks)
 {
-    struct plan_text p = {.ranks = ranks, .link = "shm direct", .engine = "sm", .depth = 2,
-                          .slot = 65536};
+    struct plan_text p = {
+        .ranks = ranks, .link = "shm direct", .engine = "sm", .depth = 2, .slot = 65536};
     struct plan_part parts[] = {{write_oneshot, 1024}, {write_twoshot, 65536}};
     return table_of(ctx, p, parts, 2);
 }
@@ -47,8 +47,7 @@ static int expect(struct rank_thread *self, size_t count, peal_dtype dtype, peal
     if (status == wanted && strstr(diag.text, part))
         return 0;
     (void)snprintf(self->problem, sizeof self->problem, "rank %u: %s, \"%s\"; not %s, \"%s\"",
-                   self->rank, peal_status_name(status), diag.text, peal_status_name(wanted),
-                   part);
+                   self->rank, peal_status_name(status), diag.text, peal_status_name(wanted), part);
     return 1;
 }
 
@@ -77,12 +76,12 @@ struct odd_call {
 };
 
 static const struct odd_call odd_calls[] = {
-    {4, 5, PEAL_FLOAT32, PEAL_SUM},          /* packets of both */
+    {4, 5, PEAL_FLOAT32, PEAL_SUM}, /* packets of both */
     {4, 4, PEAL_INT32, PEAL_SUM},
     {4, 4, PEAL_FLOAT32, PEAL_MAX},
-    {4096, 4095, PEAL_FLOAT32, PEAL_SUM},    /* semaphores of both */
+    {4096, 4095, PEAL_FLOAT32, PEAL_SUM}, /* semaphores of both */
     {4096, 4096, PEAL_UINT32, PEAL_SUM},
-    {4096, 4, PEAL_FLOAT32, PEAL_SUM},       /* one waits for packets, one for semaphores */
+    {4096, 4, PEAL_FLOAT32, PEAL_SUM}, /* one waits for packets, one for semaphores */
     {0, 4096, PEAL_FLOAT32, PEAL_SUM},
 };
 
@@ -94,8 +93,8 @@ static int odd_body(struct rank_thread *self)
             return 1;
     int failed;
     if (self->rank == self->ranks - 1)
-        failed = expect(self, odd->odd_count, odd->odd_dtype, odd->odd_op, PEAL_ERR_MISMATCH,
-                        "rank");
+        failed =
+            expect(self, odd->odd_count, odd->odd_dtype, odd->odd_op, PEAL_ERR_MISMATCH, "rank");
     else
         failed = expect(self, odd->count, PEAL_FLOAT32, PEAL_SUM, PEAL_ERR_MISMATCH, "rank");
     return failed || expect(self, 1, PEAL_FLOAT32, PEAL_SUM, PEAL_ERR_ABORTED, "earlier error");
@@ -243,8 +242,7 @@ static void *join_other(void *argument)
 {
     struct rank_thread *self = argument;
     peal_diag diag = PEAL_DIAG_INIT;
-    peal_status status =
-        peal_comm_create(self->world, self->table, self->rank, &diag, &self->comm);
+    peal_status status = peal_comm_create(self->world, self->table, self->rank, &diag, &self->comm);
     self->failed = status != PEAL_ERR_MISMATCH || !strstr(diag.text, "has another table");
     return NULL;
 }
@@ -316,15 +314,13 @@ static int argument_body(struct rank_thread *self)
             PEAL_ERR_ARG ||
         peal_allreduce(comm, data, data, 1, (peal_dtype)10, PEAL_SUM, NULL) != PEAL_ERR_ARG ||
         peal_allreduce(comm, data, data, 1, PEAL_FLOAT32, (peal_op)5, NULL) != PEAL_ERR_ARG ||
-        peal_allreduce(comm, data, data, 1 << 20, PEAL_FLOAT32, PEAL_SUM, NULL) !=
-            PEAL_ERR_RANGE ||
-        peal_allreduce(comm, data, data, SIZE_MAX, PEAL_FLOAT32, PEAL_SUM, NULL) !=
-            PEAL_ERR_RANGE;
+        peal_allreduce(comm, data, data, 1 << 20, PEAL_FLOAT32, PEAL_SUM, NULL) != PEAL_ERR_RANGE ||
+        peal_allreduce(comm, data, data, SIZE_MAX, PEAL_FLOAT32, PEAL_SUM, NULL) != PEAL_ERR_RANGE;
     /* None of that was a call; side by side, buffers do not overlap; NULL will do for nothing. */
     return failed ||
            peal_allreduce(comm, data, data + 2, 2, PEAL_FLOAT32, PEAL_SUM, NULL) != PEAL_OK ||
-           peal_allreduce(comm, self->rank ? NULL : data, NULL, 0, PEAL_FLOAT32, PEAL_SUM,
-                          NULL) != PEAL_OK ||
+           peal_allreduce(comm, self->rank ? NULL : data, NULL, 0, PEAL_FLOAT32, PEAL_SUM, NULL) !=
+               PEAL_OK ||
            peal_comm_get(comm, NULL) != PEAL_ERR_ARG;
 }
 

@@ -24,8 +24,9 @@ static inline unsigned link_of(const struct plan_text *p, unsigned from, unsigne
     return from * (p->ranks - 1) + (to > from ? to - 1 : to) + 1;
 }
 
-static inline void write_head(const struct plan_text *p, const char *algorithm, unsigned long long lo,
-                       unsigned long long hi, unsigned chunks, unsigned sems)
+static inline void write_head(const struct plan_text *p, const char *algorithm,
+                              unsigned long long lo, unsigned long long hi, unsigned chunks,
+                              unsigned sems)
 {
     int packets = sems == 0; /* of one trip */
     fprintf(p->to, "plan allreduce ranks %u bytes %llu..%llu algorithm %s channels 1\n", p->ranks,
@@ -43,15 +44,16 @@ static inline void write_links(const struct plan_text *p)
                 fprintf(p->to, "link r%u -> r%u %s\n", from, to, p->link);
 }
 
-static inline void write_each(const struct plan_text *p, unsigned rank, const char *verb, unsigned sem,
-                       const char *tail)
+static inline void write_each(const struct plan_text *p, unsigned rank, const char *verb,
+                              unsigned sem, const char *tail)
 {
     for (unsigned i = 1; i < p->ranks; i++)
         fprintf(p->to, "%s r%u.%u %s\n", verb, (rank + i) % p->ranks, sem, tail);
 }
 
 /* Every rank sends its input to every other in packets and folds them in rank order. */
-static inline void write_oneshot(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
+static inline void write_oneshot(const struct plan_text *p, unsigned long long lo,
+                                 unsigned long long hi)
 {
     write_head(p, "oneshot", lo, hi, 1, 0);
     /* The proof bounds a chunk by two roundings to 128 bytes. */
@@ -76,7 +78,8 @@ static inline void write_oneshot(const struct plan_text *p, unsigned long long l
 }
 
 /* Rank r folds chunk r of every input into every output, between two barriers. */
-static inline void write_twoshot(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
+static inline void write_twoshot(const struct plan_text *p, unsigned long long lo,
+                                 unsigned long long hi)
 {
     write_head(p, "twoshot", lo, hi, p->ranks, 2);
     write_links(p);
@@ -103,7 +106,8 @@ static inline void write_twoshot(const struct plan_text *p, unsigned long long l
 }
 
 /* A ring by tiles through scratch: reduce-scatter, then allgather, with slots given back. */
-static inline void write_ring(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
+static inline void write_ring(const struct plan_text *p, unsigned long long lo,
+                              unsigned long long hi)
 {
     unsigned n = p->ranks;
     write_head(p, "ring", lo, hi, n, 3);
@@ -138,7 +142,8 @@ static inline void write_ring(const struct plan_text *p, unsigned long long lo, 
 
 /* Chunks to their owners' scratch and results to every output, both by an asynchronous engine,
  * by tiles. */
-static inline void write_async(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
+static inline void write_async(const struct plan_text *p, unsigned long long lo,
+                               unsigned long long hi)
 {
     unsigned n = p->ranks;
     const char *engine = p->engine;
@@ -173,7 +178,8 @@ static inline void write_async(const struct plan_text *p, unsigned long long lo,
 }
 
 /* Each lane shifts: rank 0 folds what others put_reduce into it, and puts it back. */
-static inline void write_star(const struct plan_text *p, unsigned long long lo, unsigned long long hi)
+static inline void write_star(const struct plan_text *p, unsigned long long lo,
+                              unsigned long long hi)
 {
     unsigned n = p->ranks;
     write_head(p, "star", lo, hi, 1, 3);
@@ -206,7 +212,7 @@ struct plan_part {
 
 /* One row for each part. Ends the program on a defect of the text. */
 static inline peal_table *table_of(peal_ctx *ctx, struct plan_text p, const struct plan_part *parts,
-                            unsigned count)
+                                   unsigned count)
 {
     char *text = NULL;
     size_t bytes = 0;

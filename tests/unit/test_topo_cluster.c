@@ -32,7 +32,8 @@ static const char *const good[] = {
     "<peal version=\"1\" name=\"x\"><host name=\"a\" ranks=\"8\" count=\"1\"/></peal>",
     "<peal version=\"1\"><host topology=\"dgx-h100.xml\"/></peal>",
     "<peal version=\"1\">" H100 "<network kind=\"rails\"/></peal>",
-    "<peal version=\"1\"><network kind=\"leaf-spine\" hosts-per-leaf=\"2\" oversubscription=\"1.5\" "
+    "<peal version=\"1\"><network kind=\"leaf-spine\" hosts-per-leaf=\"2\" "
+    "oversubscription=\"1.5\" "
     "latency-us=\"0\"><switch buffer-mib=\"64\" pfc=\"on\" ecn=\"off\"/></network>" H100 "</peal>",
     "<peal version=\"1\"><cost link=\"nvlink\" engine=\"sm\" alpha-us=\"0.8\" beta-gbs=\"450\" "
     "gap-us=\"0.1\"/><cost link=\"pcie\" engine=\"ce\" share=\"0.9\"/><reduce gbs=\"1600\"/>" H100
@@ -65,12 +66,15 @@ static const char *const bad[] = {
     "<peal version=\"1\"><host ranks=\"8\"><nic speed-gbits=\"1\"/></host></peal>",
     "<peal version=\"1\"><host ranks=\"8\"><nic name=\"a\"/></host></peal>",
     "<peal version=\"1\"><host ranks=\"8\"><nic name=\"a\" speed-gbits=\"-1\"/></host></peal>",
-    "<peal version=\"1\"><host ranks=\"8\"><nic name=\"a\" speed-gbits=\"1\" rdma=\"maybe\"/></host>"
+    "<peal version=\"1\"><host ranks=\"8\"><nic name=\"a\" speed-gbits=\"1\" "
+    "rdma=\"maybe\"/></host>"
     "</peal>",
     "<peal version=\"1\"><host ranks=\"8\"/><network/></peal>",
     "<peal version=\"1\"><host ranks=\"8\"/><network kind=\"torus\"/></peal>",
-    "<peal version=\"1\"><host ranks=\"8\"/><network kind=\"rails\"/><network kind=\"rails\"/></peal>",
-    "<peal version=\"1\"><host ranks=\"8\"/><network kind=\"rails\" oversubscription=\"0.5\"/></peal>",
+    "<peal version=\"1\"><host ranks=\"8\"/><network kind=\"rails\"/><network "
+    "kind=\"rails\"/></peal>",
+    "<peal version=\"1\"><host ranks=\"8\"/><network kind=\"rails\" "
+    "oversubscription=\"0.5\"/></peal>",
     "<peal version=\"1\"><host ranks=\"8\"/><network kind=\"rails\" latency-us=\"-1\"/></peal>",
     "<peal version=\"1\"><host ranks=\"8\"/><network kind=\"rails\"><hub/></network></peal>",
     "<peal version=\"1\"><host ranks=\"8\"/><network kind=\"rails\"><switch pfc=\"1\"/></network>"

@@ -148,8 +148,7 @@ START_TEST(malformed_files_are_refused_with_a_place)
         if (!path)
             return;
         ck_assert_int_eq(peal_fabric_load(ctx, path, &diag, &fabric), PEAL_ERR_INPUT);
-        ck_assert_msg(diag.line == bad[i].line && diag.column > 0 &&
-                          strstr(diag.text, bad[i].word),
+        ck_assert_msg(diag.line == bad[i].line && diag.column > 0 && strstr(diag.text, bad[i].word),
                       "%s:%u:%u: %s", bad[i].file, diag.line, diag.column, diag.text);
     }
 }

@@ -5,7 +5,8 @@
 
 #include <locale.h>
 
-#define CPU "<cpu numaid=\"0\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">"
+#define CPU                                                                                        \
+    "<cpu numaid=\"0\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">"
 #define GPU(bus, dev)                                                                              \
     "<pci busid=\"" bus "\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">"   \
     "<gpu dev=\"" #dev "\" sm=\"90\" rank=\"" #dev "\" gdr=\"1\">"                                 \
@@ -195,11 +196,12 @@ END_TEST
 /* A link that only one end lists is wired all the same; a peer outside the file is not. */
 START_TEST(one_sided_and_absent_peers)
 {
-    parsed(SYSTEM(
-        "<pci busid=\"0000:01:00.0\" class=\"0x030200\"><gpu dev=\"0\" sm=\"70\" rank=\"0\">"
-        "<nvlink target=\"0000:02:00.0\" count=\"2\" tclass=\"0x030200\"/>"
-        "<nvlink target=\"0000:07:00.0\" count=\"2\" tclass=\"0x030200\"/></gpu></pci>"
-        "<pci busid=\"0000:02:00.0\" class=\"0x030200\"><gpu dev=\"1\" sm=\"70\" rank=\"1\"/></pci>"));
+    parsed(
+        SYSTEM("<pci busid=\"0000:01:00.0\" class=\"0x030200\"><gpu dev=\"0\" sm=\"70\" rank=\"0\">"
+               "<nvlink target=\"0000:02:00.0\" count=\"2\" tclass=\"0x030200\"/>"
+               "<nvlink target=\"0000:07:00.0\" count=\"2\" tclass=\"0x030200\"/></gpu></pci>"
+               "<pci busid=\"0000:02:00.0\" class=\"0x030200\"><gpu dev=\"1\" sm=\"70\" "
+               "rank=\"1\"/></pci>"));
     ck_assert(near(path_of(0, 1).beta_gbs, 50));
     ck_assert(near(path_of(1, 0).beta_gbs, 50));
     ck_assert_uint_eq(notes_with(1, "taken as wired both ways", NULL), 1);
@@ -238,11 +240,11 @@ END_TEST
 
 START_TEST(no_links_may_be_said)
 {
-    parsed(SYSTEM(
-        "<pci busid=\"0000:01:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x2330\">"
-        "<gpu dev=\"0\" sm=\"90\" rank=\"0\"><nvlink count=\"0\"/></gpu></pci>"
-        "<pci busid=\"0000:02:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x2330\">"
-        "<gpu dev=\"1\" sm=\"90\" rank=\"1\"><nvlink count=\"0\"/></gpu></pci>"));
+    parsed(
+        SYSTEM("<pci busid=\"0000:01:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x2330\">"
+               "<gpu dev=\"0\" sm=\"90\" rank=\"0\"><nvlink count=\"0\"/></gpu></pci>"
+               "<pci busid=\"0000:02:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x2330\">"
+               "<gpu dev=\"1\" sm=\"90\" rank=\"1\"><nvlink count=\"0\"/></gpu></pci>"));
     ck_assert_int_eq(path_of(0, 1).link_class, PEAL_LINK_PCIE);
     ck_assert_uint_eq(notes_with(0, "lists its NVLinks", NULL), 0);
 }
@@ -294,7 +296,7 @@ START_TEST(ranks_follow_rank_then_device_then_document)
 #define ONE(bus, attributes)                                                                       \
     "<pci busid=\"" bus "\" class=\"0x030200\"><gpu sm=\"80\" " attributes "/></pci>"
     parsed(SYSTEM(ONE("0000:01:00.0", "dev=\"0\" rank=\"1\"") ONE("0000:02:00.0", "dev=\"1\" "
-                                                                                   "rank=\"0\"")));
+                                                                                  "rank=\"0\"")));
     ck_assert_str_eq(rank_at(0).busid, "0000:02:00.0");
     parsed(SYSTEM(ONE("0000:01:00.0", "dev=\"1\"") ONE("0000:02:00.0", "dev=\"0\"")));
     ck_assert_str_eq(rank_at(0).busid, "0000:02:00.0");
@@ -302,7 +304,7 @@ START_TEST(ranks_follow_rank_then_device_then_document)
     parsed(SYSTEM(ONE("0000:01:00.0", "") ONE("0000:02:00.0", "dev=\"0\"")));
     ck_assert_str_eq(rank_at(0).busid, "0000:01:00.0");
     parsed(SYSTEM(ONE("0000:01:00.0", "dev=\"1\" rank=\"4\"") ONE("0000:02:00.0", "dev=\"0\" "
-                                                                                   "rank=\"4\"")));
+                                                                                  "rank=\"4\"")));
     ck_assert_str_eq(rank_at(0).busid, "0000:02:00.0");
     ck_assert_uint_eq(notes_with(1, "rank attributes are not 0 to 1", NULL), 1);
     parsed(SYSTEM(ONE("0000:01:00.0", "dev=\"-1\"") ONE("0000:02:00.0", "dev=\"0\" rank=\"0\"")));
@@ -337,7 +339,7 @@ END_TEST
 
 #define NET(more) "<net name=\"mlx5_0\" dev=\"0\" " more "/>"
 #define CARD(inside)                                                                               \
-    "<pci busid=\"0000:0a:00.0\" class=\"0x020700\" link_speed=\"32.0 GT/s PCIe\">" inside "</pci>"
+    "<pci busid=\"0000:0a:00.0\" class=\"0x020700\" link_speed=\"32 GT/s\">" inside "</pci>"
 
 START_TEST(net_speeds)
 {
@@ -421,8 +423,8 @@ END_TEST
 
 START_TEST(numbers_do_not_follow_the_locale)
 {
-    static const char text[] = SYSTEM(
-        TWO "<nic><net name=\"mlx5_0\" dev=\"0\" speed=\"2500.5\" latency=\"1.25\"/></nic>");
+    static const char text[] =
+        SYSTEM(TWO "<nic><net name=\"mlx5_0\" dev=\"0\" speed=\"2500.5\" latency=\"1.25\"/></nic>");
     parsed(text);
     uint64_t digest = about().digest;
     ck_assert(near(nic_at(0).speed_gbits, 2.5005));
@@ -440,8 +442,8 @@ START_TEST(digests_follow_the_machine_only)
     uint64_t digest = about().digest;
     parsed("<!-- b -->\n<system version=\"1\">\n" CPU "\n" TWO "</cpu></system>");
     ck_assert_uint_eq(digest, about().digest);
-    parsed("<system version=\"1\">" CPU GPU("0000:01:00.0", 0) GPU("0000:03:00.0", 1)
-           "</cpu></system>");
+    parsed("<system version=\"1\">" CPU GPU("0000:01:00.0", 0)
+               GPU("0000:03:00.0", 1) "</cpu></system>");
     ck_assert_uint_ne(digest, about().digest);
 }
 END_TEST

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# peal bench: the lines of nccl-tests, and their JSON.
+# ctest: threads
+# shellcheck source=tests/support/cli.sh
+. "$PEAL_SOURCE/tests/support/cli.sh"
+
+expect 0 "$PEAL" bench host:2 --sizes 8:64K --factor 8
+expect_out 'out-of-place +in-place'
+expect_out '^ +8 +2 +float +sum +-1 +[0-9.]+ +[0-9.]+ +[0-9.]+ +0 +[0-9.]+ +[0-9.]+ +[0-9.]+ +0 '
+expect_out '^# Out of bounds values : 0 OK$'
+expect_out '^# Avg bus bandwidth +: [0-9.]+$'
+expect 0 "$PEAL" bench "$topologies/dgx-h100.xml" --ranks 3 --sizes 1K:4K --threads --json \
+    --iters 20 --dtype bfloat16 --op max
+expect_json 'j["schema"] == "peal.bench/1" and len(j["rows"]) == 6 and j["wrong"] == 0'
+expect_json 'set("collective ranks bytes dtype op inplace algorithm time_us algbw_gbs busbw_gbs wrong".split()) <= set(j["rows"][0])'
+expect_json 'all(r["calls"] == 20 and r["ranks"] == 3 and r["dtype"] == "bfloat16" for r in j["rows"])'
+expect 0 "$PEAL" compile host:2 --bytes 8:64K -o x.peal
+expect 0 "$PEAL" bench x.peal --sizes 8 --procs --no-pin --no-check -o bench.txt
+grep -q 'N/A' bench.txt || die "--no-check checks"
+expect 4 "$PEAL" bench x.peal --sizes 1M
+expect 2 "$PEAL" bench host:2 --factor 1
+expect 2 "$PEAL" bench host:2 --sizes 8:1M --factor 1.00001
+expect 2 "$PEAL" bench host:2 --dtype int8,int32
+expect 2 "$PEAL" bench host:2 --bytes 8
+echo ok

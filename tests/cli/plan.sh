@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+# peal plan: rows, explanations, candidates, and the options that shape a request.
+# shellcheck source=tests/support/cli.sh
+. "$PEAL_SOURCE/tests/support/cli.sh"
+h100=$topologies/dgx-h100.xml
+
+expect 0 "$PEAL" plan "$h100"
+expect_out 'algorithm .*time us .*busbw GB/s .*bound us'
+expect 0 "$PEAL" plan "$h100" --explain
+expect_out 'limited by'
+expect_out 'lower bound'
+expect 0 "$PEAL" plan "$h100" --candidates --bytes 1M
+expect_out 'candidates at 1M'
+
+expect 0 "$PEAL" plan "$h100" --collective allreduce --bytes 8:8G --json
+expect_json 'j["schema"] == "peal.table/1" and j["collective"] == "allreduce" and j["ranks"] == 8'
+expect_json 'set("min_bytes max_bytes algorithm channels protocol engines scratch_bytes sms time_us algbw_gbs busbw_gbs bound_us binding".split()) <= set(j["rows"][0])'
+expect_json 'j["rows"][0]["min_bytes"] == 8 and j["rows"][-1]["max_bytes"] == 8 << 30'
+expect_json 'all(a["max_bytes"] + 1 == b["min_bytes"] for a, b in zip(j["rows"], j["rows"][1:]))'
+expect_json 'all(isinstance(e, str) for r in j["rows"] for e in r["engines"].values())'
+expect_json 'all(r["time_us"] >= r["bound_us"] * 0.999 for r in j["rows"])'
+expect 0 "$PEAL" plan "$h100" --json --candidates
+expect_json 'all(len(r["candidates"]) > 1 and "time_us" in r["candidates"][0] for r in j["rows"])'
+
+expect 0 "$PEAL" plan "$h100" --ranks 4 --algorithm ring --json
+expect_json 'j["ranks"] == 4 and set(r["algorithm"] for r in j["rows"]) == {"ring"}'
+expect 0 "$PEAL" plan "$h100" -a tree --channels 2 --bytes 1M --json
+expect_json 'set(r["channels"] for r in j["rows"]) == {2}'
+expect 0 "$PEAL" plan "$h100" --algorithm ring --engine nvlink=tma --bytes 64M --json
+expect_json '"tma" in j["rows"][0]["engines"]["nvlink"]'
+expect 0 "$PEAL" plan "$h100" --algorithm=ring --bytes=4K:64K -n 2 --json
+expect_json 'j["rows"][0]["min_bytes"] == 4096 and j["rows"][-1]["max_bytes"] == 65536'
+
+# A plan file has rows too.
+expect 0 "$PEAL" compile "$h100" --ranks 2 -o x.peal
+expect 0 "$PEAL" plan x.peal --json
+expect_json 'j["ranks"] == 2'
+expect 2 "$PEAL" plan x.peal --candidates
+
+# What is no size, and names that are nearly right.
+for size in '' 8: :8 8Q 1.5M -1 99999999999999999999 0x10 8:4 20000000000G; do
+    expect 2 "$PEAL" plan "$h100" --bytes "$size"
+done
+for size in 8 8:8 64K 64k 64KB 64KiB 8:1M 1G 8B; do
+    expect 0 "$PEAL" plan "$h100" --bytes "$size"
+done
+expect 2 "$PEAL" plan "$h100" --algorithm rign
+expect_err "did you mean 'ring'"
+expect 2 "$PEAL" plan "$h100" --collective alreduce
+expect_err "did you mean 'allreduce'"
+expect 2 "$PEAL" plan "$h100" --algoritm ring
+expect_err 'did you mean --algorithm'
+expect 2 "$PEAL" plan "$h100" --engine nvlnk=tma
+expect_err "did you mean 'nvlink'"
+expect 2 "$PEAL" plan "$h100" --engine nvlink=tmaa
+expect_err "did you mean 'tma'"
+expect 2 "$PEAL" plan "$h100" --engine nvlink
+expect 2 "$PEAL" plan "$h100" --ranks 99
+expect 2 "$PEAL" plan "$h100" --ranks 0
+expect 2 "$PEAL" plan "$h100" --ranks x
+expect 2 "$PEAL" plan "$h100" --sm-price nan
+expect 2 "$PEAL" plan "$h100" --ranks
+expect 2 "$PEAL" plan "$h100" --ranks 2 --ranks 3
+expect 2 "$PEAL" plan "$h100" --nodes 3
+expect_err "no option of 'peal plan'"
+expect 2 "$PEAL" plan "$h100" "$h100"
+echo ok
