@@ -99,8 +99,8 @@ const char *algorithm_word(uint32_t index); /* NULL behind the last */
 int parse_u64(const char *text, size_t length, uint64_t *out); /* 0: is none */
 int parse_size(const char *text, size_t length, uint64_t *out);
 #define NUMBER_TEXT 32
-const char *size_text(uint64_t bytes, char *text);   /* "64K"; "1000" */
-const char *real_text(double value, char *text);     /* three digits that matter, no exponent */
+const char *size_text(uint64_t bytes, char *text); /* "64K"; "1000" */
+const char *real_text(double value, char *text);   /* three digits that matter, no exponent */
 const char *engines_text(uint32_t bits, char *text, size_t size); /* "sm+tma" */
 
 /* ---- talking (say.c) */
@@ -127,13 +127,17 @@ int read_request(const struct cli *cli, peal_request *request);
 int plan_table(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
                peal_table **table_out);
 int compile_table(const peal_fabric *fabric, peal_table *table);
+/* Both, as the options ask. */
+int plan_and_compile(struct cli *cli, const peal_fabric *fabric, peal_table **table_out);
+/* Options may only repeat what a plan file says. */
+int check_decided(const struct cli *cli, const peal_table *table);
 /* A compiled table of a topology or a plan file. */
 int load_compiled(struct cli *cli, const char *path, peal_table **table_out);
 
 /* ---- output (output.c): a file appears whole or not at all */
 struct output {
     FILE *file;
-    int in_place;     /* standard output, or something that is no regular file */
+    int in_place; /* standard output, or something that is no regular file */
     char path[4096];
 };
 /* To the file of --output, or standard output. */
@@ -156,6 +160,7 @@ struct grid {
 void grid_begin(struct grid *grid, const char *heading);
 void grid_add(struct grid *grid, const char *format, ...) PEAL_PRINTF(2, 3); /* the next cell */
 void grid_print(struct grid *grid, const struct output *output);             /* and frees */
+void grid_free(struct grid *grid);
 
 /* ---- verbs */
 #define VERB(id, name, function, operands, summary, example) int function(struct cli *cli);

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-json_t *json_begin(const char *schema); /* an object with its schema */
+json_t *json_begin(const char *schema);              /* an object with its schema */
 json_t *json_list(json_t *object, const char *key);  /* a new list in it */
 json_t *json_child(json_t *object, const char *key); /* a new object in it */
 json_t *json_item(json_t *list);                     /* a new object at its end */

@@ -73,8 +73,7 @@ static int start_one(struct member *member)
 {
     pid_t self = getpid();
     if (!member->crew->procs) {
-        member->started =
-            pthread_create(&member->thread, NULL, thread_main, member) == 0;
+        member->started = pthread_create(&member->thread, NULL, thread_main, member) == 0;
         return member->started;
     }
     member->pid = fork();

@@ -15,10 +15,10 @@ struct job {
     peal_op op;
     int in_place;
     int check;
-    int shake;       /* buffers begin anywhere an element may */
-    uint32_t warmup; /* rounds that are not measured */
-    uint32_t rounds; /* measured */
-    uint32_t calls;  /* back to back in a round, each with buffers of its own if checked */
+    int shake;          /* buffers begin anywhere an element may */
+    uint32_t warmup;    /* rounds that are not measured */
+    uint32_t rounds;    /* measured */
+    uint32_t calls;     /* back to back in a round, each with buffers of its own if checked */
     uint64_t budget_us; /* not 0: then as many calls on the same buffers as fit, rounds times */
     uint32_t burst;     /* not 0: so many instead */
 };

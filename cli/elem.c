@@ -232,8 +232,7 @@ static void store_float(struct type type, double value, void *to, uint64_t at)
         ((uint16_t *)to)[at] = narrow(value, type);
 }
 
-void elem_input(const struct elem_job *job, uint32_t rank, uint64_t first, uint64_t count,
-                void *to)
+void elem_input(const struct elem_job *job, uint32_t rank, uint64_t first, uint64_t count, void *to)
 {
     struct type type = type_of(job->dtype);
     for (uint64_t i = 0; i < count && type.is_float; i++)

@@ -71,6 +71,14 @@ static void print_row(const struct grid *grid, const size_t *width, size_t row, 
     fputc('\n', file);
 }
 
+void grid_free(struct grid *grid)
+{
+    for (size_t i = 0; i < grid->cells; i++)
+        free(grid->cell[i]);
+    free(grid->cell);
+    memset(grid, 0, sizeof *grid);
+}
+
 void grid_print(struct grid *grid, const struct output *output)
 {
     size_t width[GRID_COLUMNS] = {0};
@@ -89,8 +97,5 @@ void grid_print(struct grid *grid, const struct output *output)
         if (colour && row == 0)
             fputs("\033[0m", output->file);
     }
-    for (size_t i = 0; i < grid->cells; i++)
-        free(grid->cell[i]);
-    free(grid->cell);
-    memset(grid, 0, sizeof *grid);
+    grid_free(grid);
 }

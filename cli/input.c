@@ -133,8 +133,7 @@ static int parse_any(struct cli *cli, const char *path, const char *data, size_t
     return finish_fabric(cli, status, &diag, *fabric_out);
 }
 
-static int load(struct cli *cli, const char *path, peal_fabric **fabric_out,
-                peal_table **table_out)
+static int load(struct cli *cli, const char *path, peal_fabric **fabric_out, peal_table **table_out)
 {
     *fabric_out = NULL;
     if (is_host(path))

@@ -215,8 +215,8 @@ static int take_number(void *user, const char *word, size_t length)
     uint64_t *at = &to->list[to->count++];
     if (to->sizes ? parse_size(word, length, at) : parse_u64(word, length, at))
         return EXIT_YES;
-    return refuse(to->cli, to->option, to->sizes ? "a list of sizes such as 8,64K,1M"
-                                                 : "a list of whole numbers");
+    return refuse(to->cli, to->option,
+                  to->sizes ? "a list of sizes such as 8,64K,1M" : "a list of whole numbers");
 }
 
 int cli_numbers(const struct cli *cli, enum option_id option, int sizes, uint64_t *list,

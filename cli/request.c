@@ -92,7 +92,7 @@ int compile_table(const peal_fabric *fabric, peal_table *table)
     return status == PEAL_OK ? EXIT_YES : say_diag(status, &diag);
 }
 
-static int plan_and_compile(struct cli *cli, const peal_fabric *fabric, peal_table **table_out)
+int plan_and_compile(struct cli *cli, const peal_fabric *fabric, peal_table **table_out)
 {
     peal_request request = PEAL_REQUEST_INIT;
     peal_table *table;
@@ -106,12 +106,36 @@ static int plan_and_compile(struct cli *cli, const peal_fabric *fabric, peal_tab
     return code;
 }
 
+int check_decided(const struct cli *cli, const peal_table *table)
+{
+    static const enum option_id decided[] = {OPT_ALGORITHM, OPT_CHANNELS, OPT_GATEWAYS, OPT_TILE,
+                                             OPT_SCRATCH,   OPT_ENGINE,   OPT_SM_PRICE};
+    peal_table_info info = {.size = sizeof info};
+    uint32_t ranks;
+    CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
+    for (size_t i = 0; i < COUNT_OF(decided); i++)
+        if (cli_given(cli, decided[i]))
+            return say_usage("--%s is decided in a plan file; give the topology",
+                             cli_options[decided[i]].name);
+    if (cli_given(cli, OPT_BYTES) && cli->verb != VERB_RUN)
+        return say_usage("--bytes is decided in a plan file; give the topology");
+    ranks = info.ranks;
+    CLI_TRY(cli_u32(cli, OPT_RANKS, &ranks));
+    if (ranks != info.ranks)
+        return say_usage("the plan is for %lu ranks", (unsigned long)info.ranks);
+    return EXIT_YES;
+}
+
 int load_compiled(struct cli *cli, const char *path, peal_table **table_out)
 {
     peal_fabric *fabric;
     CLI_TRY(load_any(cli, path, &fabric, table_out));
-    if (!fabric)
-        return EXIT_YES;
+    if (!fabric) {
+        int decided = check_decided(cli, *table_out);
+        if (decided != EXIT_YES)
+            peal_table_destroy(*table_out);
+        return decided;
+    }
     int code = plan_and_compile(cli, fabric, table_out);
     peal_fabric_destroy(fabric);
     return code;

@@ -40,6 +40,17 @@ int make_table(struct cli *cli, const peal_fabric *fabric, const peal_request *r
     return code;
 }
 
+int check_sizes(const peal_table *table, const struct job *jobs, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t bytes = jobs[i].count * peal_dtype_size(jobs[i].dtype);
+        uint32_t row;
+        if (peal_table_lookup(table, bytes, &row) != PEAL_OK)
+            return say_usage("%llu bytes are more than the plan is for", (unsigned long long)bytes);
+    }
+    return EXIT_YES;
+}
+
 void say_wrong(const struct job *job, const struct result *result)
 {
     const struct wrong *first = &result->first;

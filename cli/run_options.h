@@ -12,6 +12,8 @@ int read_crew(struct cli *cli, int alone, struct crew *crew);
  * algorithm cannot serve the fabric. */
 int make_table(struct cli *cli, const peal_fabric *fabric, const peal_request *request, int *skip,
                peal_table **table_out);
+/* The table has a row for each job. */
+int check_sizes(const peal_table *table, const struct job *jobs, uint32_t count);
 /* "allreduce of ...: rank 3 element 17 is 4, not 5" on standard error. */
 void say_wrong(const struct job *job, const struct result *result);
 /* How the engines of a plan are served here, in a sentence or two. */

@@ -106,10 +106,10 @@ static void print_head(const struct bench *bench)
     FILE *file = bench->output.file;
     const struct crew *crew = &bench->crew;
     char low[NUMBER_TEXT], high[NUMBER_TEXT];
-    fprintf(file, "# peal %s, allreduce by %lu %s%s, sizes %s to %s, factor %.3g\n",
-            peal_version(), (unsigned long)crew->ranks, crew->procs ? "processes" : "threads",
-            crew->pin ? " (pinned)" : "", size_text(bench->low, low),
-            size_text(bench->high, high), bench->factor);
+    fprintf(file, "# peal %s, allreduce by %lu %s%s, sizes %s to %s, factor %.3g\n", peal_version(),
+            (unsigned long)crew->ranks, crew->procs ? "processes" : "threads",
+            crew->pin ? " (pinned)" : "", size_text(bench->low, low), size_text(bench->high, high),
+            bench->factor);
     fputs("# engines: ", file);
     print_engines(&crew->info, file);
     fputs("#\n"
@@ -124,7 +124,7 @@ static void print_head(const struct bench *bench)
 
 static const char *nccl_name(peal_dtype dtype)
 {
-    static const char *const names[] = {"float", "double", "half",  "bfloat16", "int8",
+    static const char *const names[] = {"float", "double", "half",   "bfloat16", "int8",
                                         "uint8", "int32",  "uint32", "int64",    "uint64"};
     return names[dtype];
 }
@@ -266,6 +266,8 @@ static int bench_table(struct bench *bench)
     crew->jobs = jobs;
     int code = make_jobs(bench, jobs);
     if (code == EXIT_YES)
+        code = check_sizes(bench->table, jobs, crew->njobs);
+    if (code == EXIT_YES)
         code = measure(bench);
     free(crew->results);
     free(jobs);
@@ -294,8 +296,8 @@ int verb_bench(struct cli *cli)
         code = read_bench(bench);
     if (code == EXIT_YES)
         code = load_any(cli, cli->operand[0], &fabric, &bench->table);
-    if (code == EXIT_YES && fabric)
-        code = plan_for(bench, fabric);
+    if (code == EXIT_YES)
+        code = fabric ? plan_for(bench, fabric) : check_decided(cli, bench->table);
     if (code == EXIT_YES)
         code = bench_table(bench);
     peal_table_destroy(bench->table);

@@ -72,15 +72,19 @@ static int report(const struct cli *cli, const peal_table *table)
 
 int verb_compile(struct cli *cli)
 {
-    peal_table *table;
+    peal_fabric *fabric;
+    peal_table *table = NULL;
     CLI_TRY(cli_operands(cli, 1));
     const char *path = cli->value[OPT_OUTPUT];
     if (!path)
         return say_usage("-o says where the plan goes");
-    CLI_TRY(load_compiled(cli, cli->operand[0], &table));
-    int code = save(cli, table);
+    CLI_TRY(load_fabric(cli, cli->operand[0], &fabric));
+    int code = plan_and_compile(cli, fabric, &table);
+    if (code == EXIT_YES)
+        code = save(cli, table);
     if (code == EXIT_YES && strcmp(path, "-") != 0) /* else the plan itself is the output */
         code = report(cli, table);
     peal_table_destroy(table);
+    peal_fabric_destroy(fabric);
     return code;
 }

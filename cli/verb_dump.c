@@ -34,8 +34,7 @@ static void enter_line(struct filter *filter)
 static int is_wanted(const struct filter *filter)
 {
     int row = filter->row == ANY || filter->want_row == ANY || filter->row == filter->want_row;
-    int rank =
-        filter->rank == ANY || filter->want_rank == ANY || filter->rank == filter->want_rank;
+    int rank = filter->rank == ANY || filter->want_rank == ANY || filter->rank == filter->want_rank;
     return row && rank;
 }
 

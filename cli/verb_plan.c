@@ -54,15 +54,15 @@ static void add_row(struct grid *grid, const peal_row_info *row)
 static void explain(const peal_row_info *row, FILE *file)
 {
     char low[NUMBER_TEXT], high[NUMBER_TEXT], text[NUMBER_TEXT];
-    fprintf(file, "\n%s to %s: %s", size_text(row->min_bytes, low),
-            size_text(row->max_bytes, high), row->algorithm);
+    fprintf(file, "\n%s to %s: %s", size_text(row->min_bytes, low), size_text(row->max_bytes, high),
+            row->algorithm);
     fprintf(file, "%s%s\n", row->detail[0] ? ", " : "", row->detail);
     fprintf(file, "  limited by   %s\n", row->binding[0] ? row->binding : "nothing");
     fprintf(file, "  time         %s us at %s", real_text(row->time_min_us, text), low);
     fprintf(file, ", %s us at %s", real_text(row->time_us, text), high);
     fprintf(file, ", of which latency %s us\n", real_text(row->alpha_us, text));
-    fprintf(file, "  a hop        carries %s at %s, %s-bound\n",
-            size_text(row->hop_bytes, text), high, row->latency_bound ? "latency" : "bandwidth");
+    fprintf(file, "  a hop        carries %s at %s, %s-bound\n", size_text(row->hop_bytes, text),
+            high, row->latency_bound ? "latency" : "bandwidth");
     fprintf(file, "  lower bound  %s us at %s: no schedule of this fabric is faster",
             real_text(row->bound_us, text), high);
     if (row->bound_us > 0)
@@ -71,8 +71,7 @@ static void explain(const peal_row_info *row, FILE *file)
             (unsigned long)row->sms, size_text(row->scratch_bytes, text));
 }
 
-static void print_candidates(const peal_table *table, uint32_t index,
-                             const struct output *output)
+static void print_candidates(const peal_table *table, uint32_t index, const struct output *output)
 {
     struct grid grid;
     char text[128];
@@ -94,12 +93,13 @@ static void print_candidates(const peal_table *table, uint32_t index,
     grid_print(&grid, output);
 }
 
-static void print_table(const struct cli *cli, const peal_table *table,
-                        const peal_table_info *info, const struct output *output)
+static void print_table(const struct cli *cli, const peal_table *table, const peal_table_info *info,
+                        const struct output *output)
 {
     struct grid grid;
-    fprintf(output->file, "%s by %lu ranks; times and bandwidths are predictions at the end of "
-                          "each range\n\n",
+    fprintf(output->file,
+            "%s by %lu ranks; times and bandwidths are predictions at the end of "
+            "each range\n\n",
             peal_collective_name(info->collective), (unsigned long)info->ranks);
     grid_begin(&grid, HEADING);
     for (uint32_t i = 0; i < info->rows; i++) {
@@ -129,8 +129,8 @@ static void json_candidates(json_t *object, const peal_table *table, uint32_t in
     }
 }
 
-static void json_table(const struct cli *cli, const peal_table *table,
-                       const peal_table_info *info, const struct output *output)
+static void json_table(const struct cli *cli, const peal_table *table, const peal_table_info *info,
+                       const struct output *output)
 {
     json_t *root = json_begin("peal.table/1");
     json_text(root, "collective", peal_collective_name(info->collective));
@@ -174,6 +174,8 @@ int verb_plan(struct cli *cli)
         code = plan_table(cli, fabric, &request, &table);
     else if (cli_given(cli, OPT_CANDIDATES))
         code = say_usage("a plan file has no candidates; give the topology");
+    else
+        code = check_decided(cli, table);
     if (code == EXIT_YES)
         code = show(cli, table);
     peal_table_destroy(table);

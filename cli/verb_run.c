@@ -14,8 +14,8 @@ struct matrix {
     uint32_t op[LIST_MAX];
     uint64_t size[LIST_MAX]; /* bytes, or elements */
     uint32_t nranks, nalgorithms, ndtypes, nops, nsizes;
-    int elements; /* sizes count elements */
-    int out, in;  /* placements */
+    int elements;      /* sizes count elements */
+    int out, in;       /* placements */
     int any_algorithm; /* "all": what cannot serve is left out */
 };
 
@@ -83,8 +83,8 @@ static int read_matrix(const struct cli *cli, struct matrix *matrix)
     CLI_TRY(cli_numbers(cli, OPT_RANKS, 0, matrix->ranks, &matrix->nranks));
     CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, ALGORITHMS, matrix->algorithm,
                       &matrix->nalgorithms));
-    CLI_TRY(cli_names(cli, OPT_DTYPE, dtype_word, PEAL_DTYPE_COUNT, matrix->dtype,
-                      &matrix->ndtypes));
+    CLI_TRY(
+        cli_names(cli, OPT_DTYPE, dtype_word, PEAL_DTYPE_COUNT, matrix->dtype, &matrix->ndtypes));
     CLI_TRY(cli_names(cli, OPT_OP, op_word, PEAL_OP_COUNT, matrix->op, &matrix->nops));
     CLI_TRY(read_sizes(cli, matrix));
     for (uint32_t i = 0; i < matrix->nranks && cli_given(cli, OPT_RANKS); i++)
@@ -146,8 +146,7 @@ static void size_span(const struct matrix *matrix, uint64_t *low, uint64_t *high
     *high = 0;
     for (uint32_t s = 0; s < matrix->nsizes; s++)
         for (uint32_t d = 0; d < matrix->ndtypes; d++) {
-            uint64_t bytes =
-                count_of(matrix, s, d) * peal_dtype_size((peal_dtype)matrix->dtype[d]);
+            uint64_t bytes = count_of(matrix, s, d) * peal_dtype_size((peal_dtype)matrix->dtype[d]);
             *low = bytes < *low ? bytes : *low;
             *high = bytes > *high ? bytes : *high;
         }
@@ -204,6 +203,7 @@ static int run_jobs(struct run *run, peal_table *table, const struct job *jobs, 
 {
     peal_table_info info = {.size = sizeof info};
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
+    CLI_TRY(check_sizes(table, jobs, count));
     struct crew crew = run->crew;
     crew.table = table;
     crew.ranks = info.ranks;
@@ -228,8 +228,7 @@ static int run_jobs(struct run *run, peal_table *table, const struct job *jobs, 
 static int run_table(struct run *run, peal_table *table)
 {
     const struct matrix *m = &run->matrix;
-    uint32_t count =
-        (uint32_t)(combinations(m) / (m->nranks * m->nalgorithms));
+    uint32_t count = (uint32_t)(combinations(m) / (m->nranks * m->nalgorithms));
     struct job *jobs = need(calloc(count, sizeof *jobs));
     int code = make_jobs(run, jobs);
     if (code == EXIT_YES)
@@ -244,8 +243,8 @@ static int run_one_request(struct run *run, const peal_fabric *fabric, peal_requ
 {
     peal_table *table = NULL;
     int skip = 0;
-    CLI_TRY(make_table(run->cli, fabric, request, run->matrix.any_algorithm ? &skip : NULL,
-                       &table));
+    CLI_TRY(
+        make_table(run->cli, fabric, request, run->matrix.any_algorithm ? &skip : NULL, &table));
     int code = skip ? EXIT_YES : run_table(run, table);
     peal_table_destroy(table);
     return code;
@@ -268,20 +267,9 @@ static int run_fabric(struct run *run, const peal_fabric *fabric)
     return EXIT_YES;
 }
 
-/* A plan file has been decided; options may only repeat what it says. */
 static int run_file(struct run *run, peal_table *table)
 {
-    static const enum option_id decided[] = {OPT_ALGORITHM, OPT_CHANNELS, OPT_GATEWAYS,
-                                             OPT_TILE,      OPT_SCRATCH,  OPT_ENGINE};
-    peal_table_info info = {.size = sizeof info};
-    CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
-    for (size_t i = 0; i < COUNT_OF(decided); i++)
-        if (cli_given(run->cli, decided[i]))
-            return say_usage("--%s is decided in a plan file; give the topology",
-                             cli_options[decided[i]].name);
-    if (cli_given(run->cli, OPT_RANKS) &&
-        (run->matrix.nranks != 1 || run->matrix.ranks[0] != info.ranks))
-        return say_usage("the plan is for %lu ranks", (unsigned long)info.ranks);
+    CLI_TRY(check_decided(run->cli, table));
     return run_table(run, table);
 }
 

@@ -28,8 +28,8 @@ static void print_head(const peal_fabric_info *info, const char *path, FILE *fil
             info->name && info->name[0] ? info->name : path, info->dialect,
             (unsigned long)info->ranks, info->ranks == 1 ? "" : "s", (unsigned long)info->hosts,
             info->hosts == 1 ? "" : "s", (unsigned long)info->numa_nodes,
-            info->numa_nodes == 1 ? "" : "s", (unsigned long)info->nics,
-            info->nics == 1 ? "" : "s", (unsigned long)info->links);
+            info->numa_nodes == 1 ? "" : "s", (unsigned long)info->nics, info->nics == 1 ? "" : "s",
+            (unsigned long)info->links);
 }
 
 static void print_more(uint32_t count, const char *what, FILE *file)
@@ -465,8 +465,7 @@ static int compare(struct cli *cli, const peal_fabric *left, const peal_fabric *
     if (root)
         diff.list = json_list(root, "differences");
     grid_begin(&diff.grid, "what|left|right");
-    peal_status status =
-        peal_fabric_diff(cli->ctx, left, right, on_difference, &diff, &count);
+    peal_status status = peal_fabric_diff(cli->ctx, left, right, on_difference, &diff, &count);
     if (root) {
         json_flag(root, "same", count == 0);
         json_text(root, "left", cli->operand[0]);
@@ -477,6 +476,7 @@ static int compare(struct cli *cli, const peal_fabric *left, const peal_fabric *
     } else {
         grid_print(&diff.grid, output);
     }
+    grid_free(&diff.grid);
     if (status != PEAL_OK)
         return say_diag(status, NULL);
     return count ? EXIT_NO : EXIT_YES;

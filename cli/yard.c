@@ -54,6 +54,7 @@ struct yard *yard_make(const struct crew *crew)
     }
     struct yard *yard = (struct yard *)(void *)memory;
     yard->ranks = crew->ranks;
+    yard->info.size = sizeof yard->info;
     yard->crowded = (long)crew->ranks > sysconf(_SC_NPROCESSORS_ONLN);
     yard->results = (struct result *)(void *)(memory + head);
     yard->times = (double *)(void *)(memory + head + results);

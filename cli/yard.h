@@ -14,21 +14,21 @@ struct yard {
     int crowded; /* more ranks than processors */
     atomic_uint arrived;
     atomic_uint generation;
-    atomic_int stop;        /* somebody failed */
-    atomic_uint finished;   /* jobs, for the progress line */
-    atomic_uint failed;     /* 1 claims the next three */
+    atomic_int stop;      /* somebody failed */
+    atomic_uint finished; /* jobs, for the progress line */
+    atomic_uint failed;   /* 1 claims the next three */
     peal_status status;
     uint32_t failed_rank;
     peal_diag diag;
-    atomic_uint iterations; /* of a budget, decided by rank 0 */
+    atomic_uint iterations;  /* of a budget, decided by rank 0 */
     atomic_uint first_wrong; /* 1 claims the result's `first` */
     atomic_ullong wrong;
     peal_comm_info info;
     sem_t ended; /* raised by each rank at its end */
     struct result *results;
-    double *times;      /* [round][rank] of the job under way */
-    char *expected;     /* results of the job under way, one for each call of a round */
-    size_t bytes;       /* of this mapping */
+    double *times;  /* [round][rank] of the job under way */
+    char *expected; /* results of the job under way, one for each call of a round */
+    size_t bytes;   /* of this mapping */
 };
 
 /* Where one call's buffers lie within a rank's own memory. */

@@ -210,6 +210,22 @@ static peal_status numa_name(struct nccl_reader *reader, struct topo_node *node)
     return node->name ? PEAL_OK : PEAL_ERR_MEMORY;
 }
 
+/* Dumps of machines whose NVLink spans hosts hold the CPUs of several. */
+static peal_status check_hash(struct nccl_reader *reader, const struct topo_elem *cpu)
+{
+    const char *hash = given(reader, cpu, "host_hash");
+
+    if (!hash || reader->fused)
+        return PEAL_OK;
+    if (!reader->host_hash)
+        reader->host_hash = hash;
+    if (peal_streq(reader->host_hash, hash))
+        return PEAL_OK;
+    reader->fused = 1;
+    return peal_topo_warn(&reader->fabric->notes, cpu->line,
+                          "the CPUs are of several hosts (host_hash differs): read as one host");
+}
+
 static peal_status read_cpu(struct nccl_reader *reader, const struct topo_elem *cpu)
 {
     struct topo_node node = {.kind = TOPO_NUMA, .busid = "", .line = cpu->line};
@@ -231,6 +247,7 @@ static peal_status read_cpu(struct nccl_reader *reader, const struct topo_elem *
     PEAL_TRY(peal_topo_nccl_int(reader, cpu, "modelid", -1, &about.model));
     if (reader->type->numas == 0)
         reader->cpu = about;
+    PEAL_TRY(check_hash(reader, cpu));
     node.numa = (int32_t)numa;
     PEAL_TRY(numa_name(reader, &node));
     PEAL_TRY(peal_topo_add_node(reader->fabric->ctx, reader->type, &node, &index));

@@ -31,6 +31,8 @@ struct nccl_reader {
     const struct topo_doc *doc;
     peal_diag *diag;
     struct nccl_cpu cpu;          /* of the first <cpu> */
+    const char *host_hash;        /* of the first <cpu> that has one */
+    int fused;                    /* 1: another has a different one, and that is told */
     uint32_t switches;            /* PCIe switches so far */
     uint32_t nvswitch;            /* its node, TOPO_NONE none yet */
     struct nccl_tally no_element; /* accelerators given only by their PCI class */

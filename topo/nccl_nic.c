@@ -296,6 +296,21 @@ static uint32_t same_port(const struct topo_type *type, uint32_t n)
     return TOPO_NONE;
 }
 
+/* Two devices with one number: which of them a tool means by it cannot be known. */
+static peal_status warn_same_dev(struct nccl_reader *reader, uint32_t n)
+{
+    const struct topo_type *type = reader->type;
+
+    for (uint32_t o = 0; o < n; o++) {
+        if (type->nic[o].dev < 0 || type->nic[o].dev != type->nic[n].dev)
+            continue;
+        return peal_topo_warn(&reader->fabric->notes, type->nic[n].line,
+                              "<net dev=\"%d\"> is that of line %u too: kept as two NICs",
+                              (int)type->nic[n].dev, (unsigned)type->nic[o].line);
+    }
+    return PEAL_OK;
+}
+
 static peal_status give_ports(struct nccl_reader *reader)
 {
     struct topo_type *type = reader->type;
@@ -321,6 +336,7 @@ static peal_status give_ports(struct nccl_reader *reader)
                                     (unsigned)type->nic[other].line));
             continue;
         }
+        PEAL_TRY(warn_same_dev(reader, n));
         port.gbs = nic->port_gbs;
         port.kind = TOPO_RES_TX;
         PEAL_TRY(peal_topo_add_resource(reader->fabric->ctx, type, &port, &nic->tx));

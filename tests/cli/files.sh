@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # compile, dump, asm, verify: files that appear whole or not at all, and texts that come back.
 # shellcheck source=tests/support/cli.sh
@@ -59,6 +60,9 @@ expect_out '^ +rank 2'
 expect 2 "$PEAL" dump x.peal --rank 3
 expect 2 "$PEAL" dump x.peal --row 999
 expect 2 "$PEAL" dump x.peal --format xml
+expect 2 "$PEAL" dump x.peal --ranks 2
+expect 2 "$PEAL" verify x.peal --algorithm ring
+expect_err 'decided in a plan file'
 expect 0 "$PEAL" dump x.peal --format json
 expect_json 'j["schema"] == "peal.plan/1" and j["ranks"] == 3'
 expect_json 'all(len(r["programs"]) == 3 for r in j["rows"])'
@@ -74,7 +78,7 @@ expect_json 'j["steps"] > 0 and j["seconds"] >= 0'
 
 # A schedule with a step too few is no proof's friend.
 printf '%s\n' 'peal-table 1' 'plan allreduce ranks 2 bytes 8..1024 algorithm oneshot chunks 1' \
-    'region packet width 2 depth 1 slot 1152' \
+    'region packet width 2 depth 1 slot 1280' \
     'link r0 -> r1 nvlink direct' 'link r1 -> r0 nvlink direct' \
     'rank 0 lane body put c0: in[0] -> r1.p0[0]@1 sm' \
     'reduce c0: in[0] p0[1] -> out[0] sm final' \

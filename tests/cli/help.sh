@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Help, completion and docs/cli.md say the same; the exit codes of the command line.
 # shellcheck source=tests/support/cli.sh

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # peal plan: rows, explanations, candidates, and the options that shape a request.
 # shellcheck source=tests/support/cli.sh

@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # peal run sees what goes wrong: a library between it and peal spoils a call.
 # shellcheck source=tests/support/cli.sh
@@ -20,7 +21,7 @@ peal_status peal_allreduce(peal_comm *comm, const void *in, void *out, size_t co
     (void)!peal_comm_get(comm, &info);
     char *bytes = out;
     const char *what = getenv("SPOIL");
-    int mine = info.rank == 1 && ++calls == 3;
+    int mine = info.rank == 1 && ++calls == (unsigned)atoi(getenv("SPOIL_CALL"));
     if (mine && !strcmp(what, "killed"))
         raise(SIGKILL);
     peal_status status = real(comm, in, out, count, dtype, op, diag);
@@ -41,6 +42,7 @@ C
 export LD_PRELOAD=$PWD/spoil.so
 "$PEAL" version >out 2>err || exit 77 # a sanitizer that does not want to be second
 
+export SPOIL_CALL=3
 spoiled() { # spoiled WHAT CODE ARGUMENT...
     export SPOIL=$1
     local code=$2
@@ -63,7 +65,7 @@ spoiled input 1 --procs
 expect_err 'rank 1, input 5 '
 spoiled killed 4 --procs
 expect_err 'rank [01]'
-export SPOIL=element
+export SPOIL=element SPOIL_CALL=1
 expect 1 "$PEAL" bench host:2 --sizes 1K:4K --procs
 expect_out '# Out of bounds values : 1 FAILED'
 echo ok

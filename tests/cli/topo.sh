@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # peal topo: summary, JSON, clusters, differences.
 # shellcheck source=tests/support/cli.sh

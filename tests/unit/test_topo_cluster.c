@@ -532,6 +532,25 @@ START_TEST(diff_names_what_differs)
 }
 END_TEST
 
+static peal_status diff_one(peal_ctx *oom_ctx, void *user)
+{
+    char path[1024];
+    peal_fabric *one = NULL;
+    (void)user;
+    (void)snprintf(path, sizeof path, "%s", test_source_path("examples/topologies/pcie-8gpu.xml"));
+    peal_status status = peal_fabric_load(oom_ctx, path, NULL, &one);
+    if (status == PEAL_OK)
+        status = peal_fabric_diff(oom_ctx, one, one, NULL, NULL, NULL);
+    peal_fabric_destroy(one);
+    return status;
+}
+
+START_TEST(comparing_may_run_out_of_memory)
+{
+    ck_assert_int_eq(test_oom_sweep(diff_one, NULL, 0, NULL), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("topo cluster");
@@ -556,6 +575,7 @@ int main(void)
     tcase_add_test(tcase, parameters_out_of_range);
     tcase_add_test(tcase, writing_may_run_out_of_memory);
     tcase_add_test(tcase, diff_names_what_differs);
+    tcase_add_test(tcase, comparing_may_run_out_of_memory);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

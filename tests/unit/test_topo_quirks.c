@@ -376,6 +376,25 @@ START_TEST(nics_share_ports_and_cards)
 }
 END_TEST
 
+START_TEST(device_numbers_given_twice)
+{
+    uint32_t line = 0;
+    parsed(SYSTEM(TWO "<nic><net name=\"mlx5_0\" dev=\"0\" speed=\"200000\"/>\n"
+                      "<net name=\"mlx5_1\" dev=\"0\" speed=\"200000\"/></nic>"));
+    ck_assert_uint_eq(about().nics, 2);
+    ck_assert_uint_eq(notes_with(1, "<net dev=\"0\"> is that of line 1 too", &line), 1);
+    ck_assert_uint_eq(line, 2);
+}
+END_TEST
+
+START_TEST(hosts_fused_into_one_file)
+{
+    parsed("<system version=\"1\"><cpu numaid=\"0\" host_hash=\"0x1\" arch=\"arm64\">" TWO
+           "</cpu><cpu numaid=\"1\" host_hash=\"0x2\" arch=\"arm64\"/></system>");
+    ck_assert_uint_eq(notes_with(1, "several hosts", NULL), 1);
+}
+END_TEST
+
 START_TEST(stated_rails_count)
 {
     parsed(SYSTEM(TWO "<nic><net name=\"mlx5_0\" dev=\"0\" speed=\"400000\" rail=\"3\"/>"
@@ -478,6 +497,8 @@ int main(void)
     tcase_add_test(tcase, amd_counts_compute_units_as_sm);
     tcase_add_test(tcase, net_speeds);
     tcase_add_test(tcase, nics_share_ports_and_cards);
+    tcase_add_test(tcase, device_numbers_given_twice);
+    tcase_add_test(tcase, hosts_fused_into_one_file);
     tcase_add_test(tcase, stated_rails_count);
     tcase_add_test(tcase, far_nics_are_suspicious);
     tcase_add_test(tcase, refusals_say_where_and_what);
