@@ -143,6 +143,15 @@ peal_status output_write(void *user, const char *data, size_t bytes)
     return fwrite(data, 1, bytes, output->file) == bytes ? PEAL_OK : PEAL_ERR_IO;
 }
 
+int save_table(const struct cli *cli, const peal_table *table)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct output output;
+    CLI_TRY(output_open(cli, &output));
+    peal_status status = peal_table_save(table, output_write, &output, &diag);
+    return output_close(&output, status == PEAL_OK ? EXIT_YES : say_diag(status, &diag));
+}
+
 int output_coloured(const struct output *output)
 {
     const char *no = getenv("NO_COLOR");

@@ -5,15 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int save(const struct cli *cli, const peal_table *table)
-{
-    peal_diag diag = PEAL_DIAG_INIT;
-    struct output output;
-    CLI_TRY(output_open(cli, &output));
-    peal_status status = peal_table_save(table, output_write, &output, &diag);
-    return output_close(&output, status == PEAL_OK ? EXIT_YES : say_diag(status, &diag));
-}
-
 int verb_asm(struct cli *cli)
 {
     peal_diag diag = PEAL_DIAG_INIT;
@@ -30,7 +21,7 @@ int verb_asm(struct cli *cli)
     free(text);
     if (status != PEAL_OK)
         return say_diag(status, &diag);
-    int code = save(cli, table);
+    int code = save_table(cli, table);
     peal_table_destroy(table);
     return code;
 }

@@ -4,15 +4,6 @@
 
 #include <string.h>
 
-static int save(const struct cli *cli, const peal_table *table)
-{
-    peal_diag diag = PEAL_DIAG_INIT;
-    struct output output;
-    CLI_TRY(output_open(cli, &output));
-    peal_status status = peal_table_save(table, output_write, &output, &diag);
-    return output_close(&output, status == PEAL_OK ? EXIT_YES : say_diag(status, &diag));
-}
-
 static void print_rows(const peal_table *table, const peal_table_info *info,
                        const struct output *output)
 {
@@ -81,7 +72,7 @@ int verb_compile(struct cli *cli)
     CLI_TRY(load_fabric(cli, cli->operand[0], &fabric));
     int code = plan_and_compile(cli, fabric, &table);
     if (code == EXIT_YES)
-        code = save(cli, table);
+        code = save_table(cli, table);
     if (code == EXIT_YES && strcmp(path, "-") != 0) /* else the plan itself is the output */
         code = report(cli, table);
     peal_table_destroy(table);

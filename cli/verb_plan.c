@@ -51,7 +51,31 @@ static void add_row(struct grid *grid, const peal_row_info *row)
     ">from|>to|algorithm|>ch|>tile|protocol|engines|>time us|>algbw GB/s|>busbw GB/s|>bound us|"   \
     ">x bound|regime"
 
-static void explain(const peal_row_info *row, FILE *file)
+/* What a message of no size takes at least; 0: unknown. */
+static double latency_floor(struct cli *cli, const peal_fabric *fabric, const peal_request *request)
+{
+    peal_request least = *request;
+    peal_row_info row = {.size = sizeof row};
+    peal_table *table = NULL;
+    least.min_bytes = least.max_bytes = 1;
+    if (peal_table_plan(cli->ctx, fabric, &least, NULL, &table) != PEAL_OK)
+        return 0;
+    if (peal_table_row(table, 0, &row) != PEAL_OK)
+        row.bound_us = 0;
+    peal_table_destroy(table);
+    return row.bound_us;
+}
+
+static const char *bound_cause(const peal_row_info *row, double floor_us)
+{
+    if (floor_us <= 0)
+        return "";
+    return row->bound_us > floor_us * 1.001
+               ? " (what the narrowest ranks or hosts have to send and receive at full rate)"
+               : " (the latency of the longest way between two ranks)";
+}
+
+static void explain(const peal_row_info *row, double floor_us, FILE *file)
 {
     char low[NUMBER_TEXT], high[NUMBER_TEXT], text[NUMBER_TEXT];
     fprintf(file, "\n%s to %s: %s", size_text(row->min_bytes, low), size_text(row->max_bytes, high),
@@ -63,10 +87,10 @@ static void explain(const peal_row_info *row, FILE *file)
     fprintf(file, ", of which latency %s us\n", real_text(row->alpha_us, text));
     fprintf(file, "  a hop        carries %s at %s, %s-bound\n", size_text(row->hop_bytes, text),
             high, row->latency_bound ? "latency" : "bandwidth");
-    fprintf(file, "  lower bound  %s us at %s: no schedule of this fabric is faster",
-            real_text(row->bound_us, text), high);
+    fprintf(file, "  lower bound  %s us at %s%s", real_text(row->bound_us, text), high,
+            bound_cause(row, floor_us));
     if (row->bound_us > 0)
-        fprintf(file, "; this one takes %.2f times that", row->time_us / row->bound_us);
+        fprintf(file, "; this takes %.2f times that", row->time_us / row->bound_us);
     fprintf(file, "\n  holds        %lu SMs, %s of scratch memory on a rank\n",
             (unsigned long)row->sms, size_text(row->scratch_bytes, text));
 }
@@ -94,7 +118,7 @@ static void print_candidates(const peal_table *table, uint32_t index, const stru
 }
 
 static void print_table(const struct cli *cli, const peal_table *table, const peal_table_info *info,
-                        const struct output *output)
+                        double floor_us, const struct output *output)
 {
     struct grid grid;
     fprintf(output->file,
@@ -113,7 +137,7 @@ static void print_table(const struct cli *cli, const peal_table *table, const pe
         if (peal_table_row(table, i, &row) != PEAL_OK)
             break;
         if (cli_given(cli, OPT_EXPLAIN))
-            explain(&row, output->file);
+            explain(&row, floor_us, output->file);
         if (cli_given(cli, OPT_CANDIDATES))
             print_candidates(table, i, output);
     }
@@ -148,7 +172,7 @@ static void json_table(const struct cli *cli, const peal_table *table, const pea
     json_end(root, output);
 }
 
-static int show(const struct cli *cli, const peal_table *table)
+static int show(const struct cli *cli, const peal_table *table, double floor_us)
 {
     peal_table_info info = {.size = sizeof info};
     struct output output;
@@ -157,7 +181,7 @@ static int show(const struct cli *cli, const peal_table *table)
     if (cli_given(cli, OPT_JSON))
         json_table(cli, table, &info, &output);
     else
-        print_table(cli, table, &info, &output);
+        print_table(cli, table, &info, floor_us, &output);
     return output_close(&output, EXIT_YES);
 }
 
@@ -176,8 +200,11 @@ int verb_plan(struct cli *cli)
         code = say_usage("a plan file has no candidates; give the topology");
     else
         code = check_decided(cli, table);
+    double floor_us = 0;
+    if (code == EXIT_YES && fabric && cli_given(cli, OPT_EXPLAIN))
+        floor_us = latency_floor(cli, fabric, &request);
     if (code == EXIT_YES)
-        code = show(cli, table);
+        code = show(cli, table, floor_us);
     peal_table_destroy(table);
     peal_fabric_destroy(fabric);
     return code;

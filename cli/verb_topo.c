@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peal topo: what a machine is; a cluster of it; the difference between two. */
-#include "cli_json.h"
+/* peal topo: what a machine is. */
+#include "verb_topo.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define SHOWN_MAX 64u /* ranks and NICs; the rest only in JSON */
@@ -39,7 +38,7 @@ static void print_more(uint32_t count, const char *what, FILE *file)
                 (unsigned long)(count - SHOWN_MAX), what);
 }
 
-static const char *nic_name(const peal_fabric *fabric, int32_t index)
+const char *nic_name(const peal_fabric *fabric, int32_t index)
 {
     peal_nic_info nic = {.size = sizeof nic};
     if (index < 0 || peal_fabric_nic(fabric, (uint32_t)index, &nic) != PEAL_OK)
@@ -227,122 +226,6 @@ static void print_fabric(const struct cli *cli, const peal_fabric *fabric,
     print_notes(fabric, info, output->file);
 }
 
-/* ---- JSON */
-
-static void maybe_json(json_t *object, const char *key, int32_t number)
-{
-    if (number < 0)
-        json_text(object, key, NULL);
-    else
-        json_count(object, key, (uint64_t)number);
-}
-
-static void json_ranks(json_t *root, const peal_fabric *fabric, uint32_t count)
-{
-    json_t *list = json_list(root, "ranks");
-    for (uint32_t i = 0; i < count; i++) {
-        peal_rank_info rank = {.size = sizeof rank};
-        if (peal_fabric_rank(fabric, i, &rank) != PEAL_OK)
-            break;
-        json_t *item = json_item(list);
-        json_count(item, "rank", rank.rank);
-        maybe_json(item, "device", rank.device);
-        json_text(item, "busid", rank.busid);
-        json_count(item, "node", rank.host);
-        maybe_json(item, "numa", rank.numa);
-        json_count(item, "nvlink_domain", rank.nvlink_domain);
-        maybe_json(item, "nic", rank.nic);
-        json_text(item, "nic_name", rank.nic < 0 ? NULL : nic_name(fabric, rank.nic));
-        json_text(item, "model", rank.model);
-        json_count(item, "arch", rank.arch);
-    }
-}
-
-static void json_nics(json_t *root, const peal_fabric *fabric, uint32_t count)
-{
-    json_t *list = json_list(root, "nics");
-    for (uint32_t i = 0; i < count; i++) {
-        peal_nic_info nic = {.size = sizeof nic};
-        if (peal_fabric_nic(fabric, i, &nic) != PEAL_OK)
-            break;
-        json_t *item = json_item(list);
-        json_text(item, "name", nic.name);
-        json_count(item, "node", nic.host);
-        json_text(item, "busid", nic.busid);
-        maybe_json(item, "numa", nic.numa);
-        json_number(item, "speed_gbits", nic.speed_gbits);
-        maybe_json(item, "rail", nic.rail);
-        json_flag(item, "rdma", nic.rdma);
-    }
-}
-
-static void json_nodes(json_t *root, const peal_fabric *fabric)
-{
-    json_t *list = json_list(root, "nodes");
-    for (uint32_t i = 0; i < peal_fabric_node_count(fabric); i++) {
-        peal_node_info node = {.size = sizeof node};
-        if (peal_fabric_node(fabric, i, &node) != PEAL_OK)
-            break;
-        json_t *item = json_item(list);
-        json_count(item, "node", node.host);
-        json_text(item, "kind", node.kind);
-        json_text(item, "name", node.name);
-        json_text(item, "busid", node.busid);
-    }
-}
-
-static void json_links(json_t *root, const peal_fabric *fabric, uint32_t count)
-{
-    json_t *list = json_list(root, "links");
-    for (uint32_t i = 0; i < count; i++) {
-        peal_link_info link = {.size = sizeof link};
-        if (peal_fabric_link(fabric, i, &link) != PEAL_OK)
-            break;
-        json_t *item = json_item(list);
-        json_text(item, "from", link.from);
-        json_text(item, "to", link.to);
-        json_text(item, "class", peal_link_class_name(link.link_class));
-        json_number(item, "alpha_us", link.alpha_us);
-        json_number(item, "beta_gbs", link.beta_gbs);
-        json_count(item, "sstar_bytes", link.sstar_bytes);
-        json_text(item, "resource", link.resource);
-    }
-}
-
-static void json_notes(json_t *root, const peal_fabric *fabric, uint32_t count)
-{
-    json_t *notes = json_list(root, "notes");
-    json_t *warnings = json_list(root, "warnings");
-    for (uint32_t i = 0; i < count; i++) {
-        peal_note_info note = {.size = sizeof note};
-        if (peal_fabric_note(fabric, i, &note) != PEAL_OK)
-            break;
-        json_t *item = json_item(note.warning ? warnings : notes);
-        json_count(item, "line", note.line);
-        json_text(item, "text", note.text);
-        json_text(item, "path", note.path);
-    }
-}
-
-static void json_fabric(const peal_fabric *fabric, const peal_fabric_info *info,
-                        const struct output *output)
-{
-    char digest[17];
-    json_t *root = json_begin("peal.topo/1");
-    (void)snprintf(digest, sizeof digest, "%016llx", (unsigned long long)info->digest);
-    json_text(root, "name", info->name);
-    json_text(root, "dialect", info->dialect);
-    json_text(root, "digest", digest);
-    json_count(root, "hosts", info->hosts);
-    json_count(root, "numa_nodes", info->numa_nodes);
-    json_ranks(root, fabric, info->ranks);
-    json_nics(root, fabric, info->nics);
-    json_nodes(root, fabric);
-    json_links(root, fabric, info->links);
-    json_notes(root, fabric, info->notes);
-    json_end(root, output);
-}
-
 static int show(struct cli *cli)
 {
     peal_fabric *fabric;
@@ -355,147 +238,12 @@ static int show(struct cli *cli)
         code = output_open(cli, &output);
     if (code == EXIT_YES) {
         if (cli_given(cli, OPT_JSON))
-            json_fabric(fabric, &info, &output);
+            topo_json(fabric, &info, &output);
         else
             print_fabric(cli, fabric, &info, &output);
         code = output_close(&output, EXIT_YES);
     }
     peal_fabric_destroy(fabric);
-    return code;
-}
-
-/* ---- cluster */
-
-/* The directory of a path, resolved; NULL when there is none. */
-static char *directory(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char text[4096];
-    if (!slash)
-        return realpath(".", NULL);
-    int length = slash == path ? 1 : (int)(slash - path);
-    (void)snprintf(text, sizeof text, "%.*s", length, path);
-    return realpath(text, NULL);
-}
-
-/* A cluster finds its host's file from its own directory: beside it by name, elsewhere by the
- * whole path. What goes to standard output is taken to stay here. */
-static int refer(const struct cli *cli, char *path, size_t size)
-{
-    const char *host = cli->operand[0];
-    const char *out = cli->value[OPT_OUTPUT];
-    if (strcmp(host, "-") == 0 || strncmp(host, "host:", 5) == 0)
-        return say_usage("a cluster refers to a file; '%s' is none", host);
-    char *from = directory(out && strcmp(out, "-") != 0 ? out : ".");
-    char *to = directory(host);
-    char *whole = realpath(host, NULL);
-    const char *name = strrchr(host, '/') ? strrchr(host, '/') + 1 : host;
-    int beside = from && to && strcmp(from, to) == 0;
-    int here = !out || strcmp(out, "-") == 0;
-    (void)snprintf(path, size, "%s", beside ? name : here || !whole ? host : whole);
-    free(from);
-    free(to);
-    free(whole);
-    return EXIT_YES;
-}
-
-static int read_cluster(const struct cli *cli, peal_cluster_params *params)
-{
-    CLI_TRY(cli_u32(cli, OPT_NODES, &params->nodes));
-    CLI_TRY(cli_real(cli, OPT_OVERSUBSCRIPTION, &params->oversubscription));
-    CLI_TRY(cli_real(cli, OPT_LATENCY, &params->latency_us));
-    params->rails = cli_given(cli, OPT_RAILS);
-    if (params->nodes == 0)
-        return say_usage("--nodes says how many hosts the cluster has");
-    if (params->rails && cli_given(cli, OPT_LEAF_SPINE))
-        return say_usage("--rails and --leaf-spine are two networks; one is to be had");
-    if (cli_given(cli, OPT_OVERSUBSCRIPTION) && params->oversubscription < 1)
-        return say_usage("--oversubscription is at least 1");
-    return EXIT_YES;
-}
-
-static int cluster(struct cli *cli)
-{
-    peal_cluster_params params = {.size = sizeof params};
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_fabric *host;
-    struct output output;
-    char path[4096];
-    CLI_TRY(cli_operands(cli, 1));
-    if (cli_given(cli, OPT_JSON))
-        return say_usage("'peal topo cluster' writes XML; 'peal topo --json' reads it");
-    CLI_TRY(read_cluster(cli, &params));
-    CLI_TRY(refer(cli, path, sizeof path));
-    params.host_path = path;
-    CLI_TRY(load_fabric(cli, cli->operand[0], &host)); /* nothing refers to what is no host */
-    peal_fabric_destroy(host);
-    CLI_TRY(output_open(cli, &output));
-    peal_status status = peal_cluster_write(cli->ctx, &params, output_write, &output, &diag);
-    return output_close(&output, status == PEAL_OK ? EXIT_YES : say_diag(status, &diag));
-}
-
-/* ---- diff */
-
-struct diff {
-    struct grid grid;
-    json_t *list;
-};
-
-static void on_difference(void *user, const char *what, const char *left, const char *right)
-{
-    struct diff *diff = user;
-    if (diff->list) {
-        json_t *item = json_item(diff->list);
-        json_text(item, "what", what);
-        json_text(item, "left", left[0] ? left : NULL);
-        json_text(item, "right", right[0] ? right : NULL);
-        return;
-    }
-    grid_add(&diff->grid, "%s", what);
-    grid_add(&diff->grid, "%s", left[0] ? left : "-");
-    grid_add(&diff->grid, "%s", right[0] ? right : "-");
-}
-
-static int compare(struct cli *cli, const peal_fabric *left, const peal_fabric *right,
-                   const struct output *output)
-{
-    struct diff diff = {.list = NULL};
-    uint32_t count = 0;
-    json_t *root = cli_given(cli, OPT_JSON) ? json_begin("peal.diff/1") : NULL;
-    if (root)
-        diff.list = json_list(root, "differences");
-    grid_begin(&diff.grid, "what|left|right");
-    peal_status status = peal_fabric_diff(cli->ctx, left, right, on_difference, &diff, &count);
-    if (root) {
-        json_flag(root, "same", count == 0);
-        json_text(root, "left", cli->operand[0]);
-        json_text(root, "right", cli->operand[1]);
-        json_end(root, output);
-    } else if (count == 0 && status == PEAL_OK) {
-        fputs("the same machine\n", output->file);
-    } else {
-        grid_print(&diff.grid, output);
-    }
-    grid_free(&diff.grid);
-    if (status != PEAL_OK)
-        return say_diag(status, NULL);
-    return count ? EXIT_NO : EXIT_YES;
-}
-
-static int difference(struct cli *cli)
-{
-    peal_fabric *left, *right;
-    struct output output;
-    CLI_TRY(cli_operands(cli, 2));
-    CLI_TRY(load_fabric(cli, cli->operand[0], &left));
-    int code = load_fabric(cli, cli->operand[1], &right);
-    if (code == EXIT_YES) {
-        code = output_open(cli, &output);
-        if (code == EXIT_YES)
-            code = output_close(&output, compare(cli, left, right, &output));
-        peal_fabric_destroy(right);
-    }
-    peal_fabric_destroy(left);
     return code;
 }
 
@@ -522,5 +270,5 @@ int verb_topo(struct cli *cli)
         cli->operand++;
         cli->operands--;
     }
-    return is_cluster ? cluster(cli) : is_diff ? difference(cli) : show(cli);
+    return is_cluster ? topo_cluster(cli) : is_diff ? topo_diff(cli) : show(cli);
 }

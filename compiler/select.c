@@ -288,6 +288,22 @@ static peal_status enumerate(struct planner *planner, peal_diag *diag)
     return PEAL_OK;
 }
 
+/* A table ends where the algorithm that was asked for does. */
+static peal_status clip_range(struct planner *planner, peal_diag *diag)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < planner->count; i++)
+        if (planner->candidates[i].max_bytes > most)
+            most = planner->candidates[i].max_bytes;
+    if (planner->request.min_bytes > most)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "%s serves at most %llu bytes",
+                         peal_algo_get(planner->candidates[0].algo)->name,
+                         (unsigned long long)most);
+    if (planner->request.max_bytes > most)
+        planner->request.max_bytes = most;
+    return PEAL_OK;
+}
+
 static peal_status make_rows(struct planner *planner, peal_table **table_out)
 {
     uint64_t ends[ROWS_MAX];
@@ -328,6 +344,7 @@ static peal_status plan(struct planner *planner, const peal_request *request, pe
         peal_load_init(&planner->total, planner->ctx, planner->fabric) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     PEAL_TRY(enumerate(planner, diag));
+    PEAL_TRY(clip_range(planner, diag));
     if (make_rows(planner, table_out) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     return PEAL_OK;

@@ -49,34 +49,46 @@ static char *staged(const struct peal_comm *comm, unsigned which)
            comm->staged_bytes * (2 - which);
 }
 
-/* Sets comm->in and out to memory that peers reach, where they do. */
+/* Copies the chunks that peers reach, neighbours together. */
+static void copy_reached(const struct peal_comm *comm, const struct rt_row *row, uint8_t reach,
+                         char *to, const char *from)
+{
+    for (uint32_t i = 0; i < row->nchunks; i++) {
+        if (!(row->reached[i] & reach))
+            continue;
+        uint64_t first = row->bounds[i] * row->elem_bytes;
+        while (i + 1 < row->nchunks && row->reached[i + 1] & reach)
+            i++;
+        uint64_t bytes = row->bounds[i + 1] * row->elem_bytes - first;
+        if (row->stream)
+            comm->kern->stream(to + first, from + first, (size_t)bytes);
+        else if (bytes)
+            memcpy(to + first, from + first, (size_t)bytes);
+    }
+}
+
+/* Lets peers reach what they have to. In place the input that they read stays as it was, while
+ * the output grows elsewhere: for the plan, which is proven for both, that is out of place. */
 static peal_status stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag)
 {
-    int in_place = comm->in == comm->out;
-    int stage_in = row->in_shared && !is_registered(comm, comm->in, row->bytes);
-    int stage_out = row->out_shared && !is_registered(comm, comm->out, row->bytes);
-    if (in_place)
-        stage_in = stage_out = stage_in || stage_out;
+    int stage_in = row->reach & RT_REACH_IN && !is_registered(comm, comm->in, row->bytes);
+    int stage_out = row->reach & RT_REACH_OUT && !is_registered(comm, comm->out, row->bytes);
     if (!stage_in && !stage_out)
         return PEAL_OK;
     PEAL_TRY(reserve_staging(comm, row->bytes, diag));
     if (stage_in) {
-        memcpy(staged(comm, 0), comm->in, (size_t)row->bytes);
-        comm->in = staged(comm, 0);
+        comm->shared_in = staged(comm, 0);
+        copy_reached(comm, row, RT_REACH_IN, comm->shared_in, comm->in);
     }
     if (stage_out)
-        comm->out = in_place ? comm->in : staged(comm, 1);
+        comm->shared_out = staged(comm, 1);
     return PEAL_OK;
 }
 
-static void unstage(const struct peal_comm *comm, const struct rt_row *row, char *out)
+static void unstage(const struct peal_comm *comm, const struct rt_row *row)
 {
-    if (comm->out == out || row->bytes == 0)
-        return;
-    if (row->stream)
-        comm->kern->stream(out, comm->out, (size_t)row->bytes);
-    else
-        memcpy(out, comm->out, (size_t)row->bytes);
+    if (comm->shared_out != comm->out)
+        copy_reached(comm, row, RT_REACH_OUT, comm->out, comm->shared_out);
 }
 
 /* ---- entering */
@@ -84,8 +96,8 @@ static void unstage(const struct peal_comm *comm, const struct rt_row *row, char
 /* Peers read these only behind a signal or packet of this call. */
 static void post_buffers(struct peal_comm *comm)
 {
-    uint64_t in = (uint64_t)((uintptr_t)comm->in - (uintptr_t)comm->base);
-    uint64_t out = (uint64_t)((uintptr_t)comm->out - (uintptr_t)comm->base);
+    uint64_t in = (uint64_t)((uintptr_t)comm->shared_in - (uintptr_t)comm->base);
+    uint64_t out = (uint64_t)((uintptr_t)comm->shared_out - (uintptr_t)comm->base);
     if (in != comm->posted_in)
         atomic_store_explicit(&comm->board->in, in, memory_order_relaxed);
     if (out != comm->posted_out)
@@ -141,8 +153,8 @@ peal_status peal_allreduce(peal_comm *comm, const void *in, void *out, size_t co
         comm->last = row;
     }
     /* Plans do not write their input; in place, it is the output. */
-    comm->in = (char *)(uintptr_t)in;
-    comm->out = out;
+    comm->in = comm->shared_in = (char *)(uintptr_t)in;
+    comm->out = comm->shared_out = out;
     PEAL_TRY(check_buffers(row, comm->in, comm->out, diag));
     if (comm->failed || rt_world_failed(comm))
         return rt_failure(comm, diag);
@@ -152,7 +164,8 @@ peal_status peal_allreduce(peal_comm *comm, const void *in, void *out, size_t co
     enter(comm, row, in == out && row->bytes);
     PEAL_TRY(rt_run(comm, row, diag));
     if (comm->private_buffers)
-        unstage(comm, row, out);
+        unstage(comm, row);
+    atomic_store_explicit(&comm->board->done, comm->stamp, memory_order_release);
     comm->call++;
     comm->calls++;
     return PEAL_OK;

@@ -39,7 +39,12 @@ enum rt_kind {
     RT_AWAIT
 };
 
-enum rt_place { RT_OWN_IN, RT_OWN_OUT, RT_PEER_IN, RT_PEER_OUT, RT_SLOT };
+/* Own output in chunks that peers reach, too, lies where they reach it. */
+enum rt_place { RT_OWN_IN, RT_OWN_OUT, RT_SHARED_OUT, RT_PEER_IN, RT_PEER_OUT, RT_SLOT };
+
+/* What peers reach of a chunk of this rank's buffers. */
+#define RT_REACH_IN 1u
+#define RT_REACH_OUT 2u
 
 struct rt_operand {
     uint8_t place; /* enum rt_place */
@@ -106,8 +111,8 @@ struct rt_row {
     uint32_t nlanes;
     uint32_t nsteps;
     uint32_t noperands;
-    uint8_t in_shared;  /* peers reach this rank's input */
-    uint8_t out_shared; /* or its output */
+    uint8_t reach;      /* RT_REACH_* of any chunk */
+    uint8_t *reached;   /* RT_REACH_* of each chunk */
     uint8_t out_reread; /* some output is read again within the call */
     struct rt_lane *lanes;
     struct rt_step *steps;
@@ -137,8 +142,10 @@ struct peal_comm {
     /* what a call touches first */
     char *base;
     struct rt_row *last;
-    char *in; /* as the steps see them: the caller's, or staged */
+    char *in; /* the caller's */
     char *out;
+    char *shared_in; /* the same, or where they are staged for peers */
+    char *shared_out;
     uint64_t call;   /* number of the call under way or, between calls, of the next */
     uint64_t header; /* of packets: stamp above, digest below */
     uint32_t stamp;

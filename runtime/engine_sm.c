@@ -12,6 +12,8 @@ static inline char *operand_at(const struct peal_comm *comm, const struct rt_ope
         return comm->in + offset;
     case RT_OWN_OUT:
         return comm->out + offset;
+    case RT_SHARED_OUT:
+        return comm->shared_out + offset;
     case RT_SLOT:
         return operand->at + (comm->parity ? operand->parity_bytes : 0) +
                (trip ? trip % operand->depth * operand->trip_bytes : 0);

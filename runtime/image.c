@@ -53,10 +53,12 @@ static void decode_operand(const struct decode *d, const struct plan_operand *fr
     }
     struct rt_board *board = rt_board(comm->base, &comm->layout, from->rank);
     to->board = is_in ? &board->in : &board->out;
-    if (from->rank == comm->rank)
-        to->place = is_in ? RT_OWN_IN : RT_OWN_OUT;
-    else
+    if (from->rank != comm->rank)
         to->place = is_in ? RT_PEER_IN : RT_PEER_OUT;
+    else if (is_in)
+        to->place = RT_OWN_IN;
+    else
+        to->place = d->row->reached[from->index] & RT_REACH_OUT ? RT_SHARED_OUT : RT_OWN_OUT;
 }
 
 /* ---- steps */
@@ -93,7 +95,7 @@ static void decode_operands(struct decode *d, const struct plan_step *from, stru
         const struct rt_operand *operand = &d->row->operands[to->operands + i];
         if (i < to->nsrc)
             packets += operand->packet;
-        else if (operand->place != RT_OWN_OUT && operand->place != RT_PEER_OUT)
+        else if (operand->place == RT_SLOT)
             to->to_out = 0;
     }
     if (packets > d->comm->packet_sources)
@@ -187,9 +189,9 @@ static void note_step(struct decode *d, uint32_t rank, const struct plan_step *s
         const struct plan_operand *operand = &operands[i];
         int foreign = rank != d->comm->rank && operand->rank == d->comm->rank;
         if (operand->buffer == PLAN_BUF_IN && foreign)
-            d->row->in_shared = 1;
+            d->row->reached[step->chunk] |= RT_REACH_IN;
         if (operand->buffer == PLAN_BUF_OUT && foreign)
-            d->row->out_shared = 1;
+            d->row->reached[step->chunk] |= RT_REACH_OUT;
         if (operand->buffer == PLAN_BUF_OUT && (i < step->nsrc || reads_dst))
             d->row->out_reread = 1;
         if (i >= step->nsrc)
@@ -263,10 +265,11 @@ static peal_status row_memory(struct decode *d)
     row->nsteps = d->rank->nsteps;
     row->noperands = count_operands(d->rank);
     row->bounds = peal_calloc(ctx, (size_t)row->nchunks + 1, sizeof *row->bounds);
+    row->reached = peal_calloc(ctx, row->nchunks, sizeof *row->reached);
     row->lanes = peal_calloc(ctx, row->nlanes, sizeof *row->lanes);
     row->steps = peal_calloc(ctx, row->nsteps, sizeof *row->steps);
     row->operands = peal_calloc(ctx, row->noperands, sizeof *row->operands);
-    if (!row->bounds || !row->lanes || !row->steps || !row->operands)
+    if (!row->bounds || !row->reached || !row->lanes || !row->steps || !row->operands)
         return PEAL_ERR_MEMORY;
     if (has_async(d->rank)) {
         row->events = peal_calloc(ctx, (size_t)row->nlanes * PLAN_EVENTS_MAX, sizeof *row->events);
@@ -283,6 +286,8 @@ static void decode_row(struct decode *d)
     row->max_bytes = d->plan->max_bytes;
     row->tile_bytes = d->plan->tile_bytes;
     note_ranks(d);
+    for (uint32_t i = 0; i < row->nchunks; i++)
+        row->reach |= row->reached[i];
     uint32_t nsteps = 0;
     for (uint32_t i = 0; i < row->nlanes; i++)
         decode_lane(d, i, &nsteps);
@@ -383,6 +388,7 @@ peal_status rt_image_make(struct peal_comm *comm, const peal_table *table, peal_
 static void free_row(peal_ctx *ctx, struct rt_row *row)
 {
     peal_free(ctx, row->bounds, ((size_t)row->nchunks + 1) * sizeof *row->bounds);
+    peal_free(ctx, row->reached, row->nchunks * sizeof *row->reached);
     peal_free(ctx, row->prefix, ((size_t)row->nchunks + 1) * sizeof *row->prefix);
     peal_free(ctx, row->lanes, row->nlanes * sizeof *row->lanes);
     peal_free(ctx, row->steps, row->nsteps * sizeof *row->steps);

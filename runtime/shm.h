@@ -73,6 +73,7 @@ struct rt_board {
     /* The number of the call it is in below, its digest above; written by every call, read only
      * by ranks that have waited long. */
     alignas(RT_LINE) rt_word call;
+    rt_half done; /* the last call it has returned from */
     rt_half lane;
     rt_half step;
     /* Addresses of this call's buffers, less the address of the segment. Written only when they

@@ -118,6 +118,7 @@ static int is_zombie(uint32_t pid)
     return end && (strncmp(end, ") Z", 3) == 0 || strncmp(end, ") X", 3) == 0);
 }
 
+/* One that has returned from this call, and then ended, is missed by nobody in it. */
 static int is_dead(const struct peal_comm *comm, struct rt_board *board)
 {
     if (atomic_load_explicit(&board->joined, memory_order_acquire) != 2)
@@ -126,7 +127,10 @@ static int is_dead(const struct peal_comm *comm, struct rt_board *board)
     uint64_t space = atomic_load_explicit(&board->pid_space, memory_order_relaxed);
     if (comm->pid_space == 0 || space != comm->pid_space || pid == (uint32_t)getpid())
         return 0;
-    return (kill((pid_t)pid, 0) != 0 && errno == ESRCH) || is_zombie(pid);
+    if (!(kill((pid_t)pid, 0) != 0 && errno == ESRCH) && !is_zombie(pid))
+        return 0;
+    uint32_t done = atomic_load_explicit(&board->done, memory_order_acquire);
+    return (int32_t)(done - comm->stamp) < 0;
 }
 
 /* Looks for the cause of a long wait. *late: a rank that has not entered this call. */
@@ -141,11 +145,9 @@ static peal_status look_at_peers(const struct peal_comm *comm, uint32_t *culprit
         *culprit = r;
         if ((uint32_t)call == comm->stamp && (uint32_t)(call >> 32) != comm->digest)
             return PEAL_ERR_MISMATCH;
-        int behind = (int32_t)((uint32_t)call - comm->stamp) < 0;
-        /* One that has passed this call and then died is missed by nobody in it. */
-        if (*late == RT_NOBODY && behind)
+        if (*late == RT_NOBODY && (int32_t)((uint32_t)call - comm->stamp) < 0)
             *late = r;
-        if ((int32_t)((uint32_t)call - comm->stamp) <= 0 && is_dead(comm, board))
+        if (is_dead(comm, board))
             return PEAL_ERR_PEER;
     }
     return PEAL_OK;

@@ -340,7 +340,8 @@ typedef struct peal_request {
 /* clang-format on */
 
 /* Chooses a schedule for each size: a table of size ranges in rising order, the
- * crossovers found by bisection. Rows are predictions until peal_table_compile.
+ * crossovers found by bisection. It ends early where an algorithm that was asked
+ * for serves no larger message. Rows are predictions until peal_table_compile.
  * Reads the fabric; keeps no pointer to it. Errors: ARG, UNSUPPORTED (the
  * algorithm cannot serve this fabric), MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric *fabric,

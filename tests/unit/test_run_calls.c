@@ -4,6 +4,8 @@
 #include "support.h"
 #include "test_run.h"
 
+#include "comm.h"
+
 #include <check.h>
 #include <sched.h>
 #include <time.h>
@@ -214,6 +216,73 @@ START_TEST(calls_back_to_back_compose_under_chaos)
 }
 END_TEST
 
+/* ---- counters that come round */
+
+static void doze_us(long us)
+{
+    struct timespec pause = {0, us * 1000};
+    (void)nanosleep(&pause, NULL);
+}
+
+/* Every count and call number as if the comm had served for ever; ranks meet at a barrier, for a
+ * peer must not look meanwhile. */
+static void age(struct rank_thread *self, uint64_t call, uint32_t count, pthread_barrier_t *barrier)
+{
+    struct peal_comm *comm = self->comm;
+    (void)pthread_barrier_wait(barrier);
+    for (size_t i = 0; i < (size_t)comm->nranks * comm->layout.nsems; i++) {
+        comm->sem_in[i].count += count;
+        comm->sem_out[i].sent += count;
+        uint64_t cell = atomic_load(comm->sem_out[i].cell);
+        atomic_store(comm->sem_out[i].cell,
+                     (cell & ~(uint64_t)UINT32_MAX) | (uint32_t)(cell + count));
+    }
+    comm->call = call;
+    (void)pthread_barrier_wait(barrier);
+}
+
+/* calls of which those that the mask names send packets, the others none. */
+static int some_calls(struct rank_thread *self, unsigned salt, unsigned calls, unsigned mask)
+{
+    char in[12000];
+    char out[12000];
+    int failed = 0;
+    for (unsigned i = 0; i < calls && !failed; i++) {
+        if ((i + self->rank) % 3 == 0)
+            doze_us(200);
+        failed =
+            checked_call(self->comm, self->ranks, self->rank, in, out, mask >> i & 1 ? 60 : 3000,
+                         PEAL_INT32, PEAL_SUM, salt + i, self->problem);
+    }
+    return failed;
+}
+
+/* The last packets before the jump carry the stamps 15 and 16; the next ones after it, too. */
+static int age_body(struct rank_thread *self)
+{
+    int failed = some_calls(self, 0, 16, 0xffff);
+    age(self, UINT32_MAX, UINT32_MAX - 9, self->user);
+    failed = failed || some_calls(self, 100, 14, 0) || some_calls(self, 200, 16, 0xffff);
+    age(self, (2ull << 32) - 7, 0, self->user);
+    return failed || some_calls(self, 300, 30, 0x33333333);
+}
+
+START_TEST(counts_and_stamps_come_round)
+{
+    pthread_barrier_t barrier;
+    struct plan_text p = {
+        .ranks = 3, .link = "shm direct", .engine = "sm", .depth = 2, .slot = 16384};
+    struct plan_part parts[] = {{write_oneshot, 512}, {write_ring, 16000}};
+    peal_table *table = table_of(ctx, p, parts, 2);
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    ck_assert_int_eq(pthread_barrier_init(&barrier, NULL, 3), 0);
+    const char *problem = run_ranks(ctx, table, 3, &params, age_body, &barrier);
+    ck_assert_msg(!problem, "%s", problem);
+    (void)pthread_barrier_destroy(&barrier);
+    peal_table_destroy(table);
+}
+END_TEST
+
 /* ---- what a comm says of itself */
 
 static int info_body(struct rank_thread *self)
@@ -259,6 +328,7 @@ int main(void)
     tcase_add_test(tests, one_rank_copies);
     tcase_add_loop_test(tests, calls_back_to_back_compose, 0, 2);
     tcase_add_loop_test(tests, calls_back_to_back_compose_under_chaos, 0, 4);
+    tcase_add_test(tests, counts_and_stamps_come_round);
     tcase_add_test(tests, a_comm_describes_itself);
     tcase_set_timeout(tests, 280);
     suite_add_tcase(suite, tests);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of peal topo. */
+#ifndef PEAL_CLI_VERB_TOPO_H
+#define PEAL_CLI_VERB_TOPO_H
+
+#include "cli.h"
+
+const char *nic_name(const peal_fabric *fabric, int32_t index); /* "-": none */
+void topo_json(const peal_fabric *fabric, const peal_fabric_info *info,
+               const struct output *output);
+/* The operands behind "cluster" and "diff". */
+int topo_cluster(struct cli *cli);
+int topo_diff(struct cli *cli);
+
+#endif
