@@ -103,7 +103,7 @@ static inline int64_t get_element(const void *buffer, size_t at, peal_dtype dtyp
 /* Modulo 2^n, as an element of the type would hold it. */
 static inline int64_t wrapped(peal_dtype dtype, int64_t value)
 {
-    uint64_t element[1];
+    uint64_t element[1] = {0};
     if (is_float(dtype))
         return value;
     put_element(element, 0, dtype, value);
