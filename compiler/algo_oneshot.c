@@ -33,7 +33,8 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
             stage.gap_us = hop.path.gap_us > stage.gap_us ? hop.path.gap_us : stage.gap_us;
         }
     stage.gap_us *= group->n - 2.0;
-    peal_candidate_stage(planner, &candidate, &stage, 2.0 * (group->n - 1) / channels);
+    /* Packets of double size out and in, the own input twice, the output once. */
+    peal_candidate_stage(planner, &candidate, &stage, (2.0 * (group->n - 1) + 1.5) / channels);
     peal_candidate_total(planner, &candidate);
     return peal_planner_add(planner, &candidate);
 }

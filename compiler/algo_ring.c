@@ -47,7 +47,9 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels, uin
         }
     }
     stage.gap_us = 0; /* one message at a time in each direction: nothing queues behind it */
-    peal_candidate_stage(planner, &candidate, &stage, candidate.hop_share);
+    /* Two sources and a destination in one half of the steps, one and one in the other, and two
+     * destinations between: one and a half on the whole. */
+    peal_candidate_stage(planner, &candidate, &stage, 1.5 * candidate.hop_share);
     peal_candidate_total(planner, &candidate);
     PEAL_TRY(peal_planner_add(planner, &candidate));
     candidate.tile_bytes = 0; /* half the slots, as long as whole chunks fit the bound */

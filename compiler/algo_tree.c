@@ -51,7 +51,8 @@ static peal_status cost_tree(struct planner *planner, uint32_t channels)
         uint32_t depth = up ? height - level : level - height + 1;
         load_level(planner, depth, up, 0.5, &stage);
         stage.gap_us = 0;
-        peal_candidate_stage(planner, &candidate, &stage, candidate.hop_share);
+        /* Up: three sources and a destination; down: a source and two destinations. */
+        peal_candidate_stage(planner, &candidate, &stage, (up ? 2 : 1.5) * candidate.hop_share);
     }
     peal_candidate_total(planner, &candidate);
     static const uint64_t tiles[] = {0, 16u << 10, 64u << 10, 256u << 10, 1u << 20};

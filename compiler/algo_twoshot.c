@@ -18,7 +18,10 @@ static peal_status enumerate_channels(struct planner *planner, uint32_t channels
                                   .chunks = group->n * channels,
                                   .lanes = channels,
                                   .hop_share = 1 / n};
-    struct stage move = {.levels = 1, .chain = 1}, shake = {.levels = 2, .chain = 1};
+    /* Entering, the data, and leaving behind the data: what leaves last is the flag of the data.
+     * Loads over a link to another accelerator go there and back first. */
+    struct stage move = {.levels = 1, .chain = 1};
+    struct stage shake = {.levels = group->accelerators ? 2 : 1, .chain = 1};
     for (uint32_t r = 0; r < group->n; r++)
         for (uint32_t to = 0; to < group->n; to++) {
             struct hop hop;
@@ -32,7 +35,8 @@ static peal_status enumerate_channels(struct planner *planner, uint32_t channels
         }
     shake.alpha_us = move.alpha_us;
     shake.gap_us *= n - 2;
-    peal_candidate_stage(planner, &candidate, &move, (n - 1) / n / channels);
+    /* A chunk of every input in, one of every output out. */
+    peal_candidate_stage(planner, &candidate, &move, 1.0 / channels);
     peal_candidate_stage(planner, &candidate, &shake, 0);
     peal_candidate_total(planner, &candidate);
     return peal_planner_add(planner, &candidate);

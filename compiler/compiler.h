@@ -118,7 +118,8 @@ struct planner {
 
 /* Adds a copy; channels and tile already set, stages costed. */
 peal_status peal_planner_add(struct planner *planner, const struct candidate *candidate);
-/* Appends a stage from what planner->load holds, adds it to planner->total and clears it. */
+/* Appends a stage from what planner->load holds, adds it to planner->total and clears it.
+ * lane_share: what a lane reads and writes in the stage, halved, as a share of the message. */
 void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
                           const struct stage *stage, double lane_share);
 /* Empties planner->total into the candidate. */

@@ -5,7 +5,7 @@
 /* One thread block's share of an accelerator's copy rate (loads and stores over NVLink, 44 to
  * 65 GB/s a block in published kernels). */
 #define LANE_GBS 45.0
-#define HOST_LANE_GBS 1e6 /* the link's own rate is the core's rate there */
+#define HOST_LANE_GBS 10.0 /* a core's loads and stores through shared caches */
 
 double peal_planner_lane_gbs(const struct planner *planner)
 {
