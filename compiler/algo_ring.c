@@ -37,19 +37,22 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels, uin
                                   .slots = slots,
                                   .hop_share = 1.0 / n / channels};
     struct stage stage = {.levels = 2 * (n - 1), .chain = 1};
+    int direct = 1;
     for (uint32_t c = 0; c < channels; c++) {
         peal_ring_order(planner, c, order);
         for (uint32_t p = 0; p < n; p++) {
             struct hop hop;
             peal_planner_hop(planner, order[p], order[(p + 1) % n], &hop);
             note_hop(&hop, &stage);
+            direct = direct && hop.path.direct;
             peal_planner_load(planner, &hop, candidate.hop_share, hop.scale);
         }
     }
     stage.gap_us = 0; /* one message at a time in each direction: nothing queues behind it */
     /* Two sources and a destination in one half of the steps, one and one in the other, and two
-     * destinations between: one and a half on the whole. */
-    peal_candidate_stage(planner, &candidate, &stage, 1.5 * candidate.hop_share);
+     * destinations between: one and a half on the whole. Where another engine moves, the lane
+     * only folds. */
+    peal_candidate_stage(planner, &candidate, &stage, (direct ? 1.5 : 0.75) * candidate.hop_share);
     peal_candidate_total(planner, &candidate);
     PEAL_TRY(peal_planner_add(planner, &candidate));
     candidate.tile_bytes = 0; /* half the slots, as long as whole chunks fit the bound */
