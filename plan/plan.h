@@ -157,6 +157,8 @@ uint32_t peal_plan_trips(const struct peal_plan *plan, uint64_t count, size_t el
 /* An upper bound of the bytes one step moves, over all messages up to max_bytes and all types:
  * what a slot must hold. */
 uint64_t peal_plan_tile_bound(const struct peal_plan *plan);
+/* An upper bound of the trips, likewise. */
+uint64_t peal_plan_trip_bound(const struct peal_plan *plan);
 
 /* Where regions lie in one parity's copy: offset of a region, and the total. Packet regions
  * lie in a memory of their own. */

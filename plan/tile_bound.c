@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The largest tile a plan can meet. */
+/* The largest chunk and tile a plan can meet, and the most trips. */
 #include "plan.h"
 
-uint64_t peal_plan_tile_bound(const struct peal_plan *plan)
+static uint64_t chunk_bound(const struct peal_plan *plan)
 {
     uint64_t most = 0;
     for (size_t elem = 1; elem <= 8; elem *= 2) {
@@ -11,6 +11,19 @@ uint64_t peal_plan_tile_bound(const struct peal_plan *plan)
     }
     /* A shorter message can have a chunk longer by one rounding unit, and the last chunk takes
      * the remainder below a unit. */
-    most = most > UINT64_MAX - 2 * PLAN_ALIGN ? most : most + 2 * PLAN_ALIGN;
+    return most > UINT64_MAX - 2 * PLAN_ALIGN ? most : most + 2 * PLAN_ALIGN;
+}
+
+uint64_t peal_plan_tile_bound(const struct peal_plan *plan)
+{
+    uint64_t most = chunk_bound(plan);
     return plan->tile_bytes && plan->tile_bytes < most ? plan->tile_bytes : most;
+}
+
+uint64_t peal_plan_trip_bound(const struct peal_plan *plan)
+{
+    uint64_t most = chunk_bound(plan);
+    if (!plan->tile_bytes)
+        return 1;
+    return most / plan->tile_bytes + (most % plan->tile_bytes != 0);
 }

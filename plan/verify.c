@@ -32,6 +32,15 @@ static uint32_t deepest(const struct peal_plan *plan)
     return depth;
 }
 
+/* So many trips prove any number: the last is the first to reuse the deepest region's slots, and
+ * has one such trip before it. Fewer where no message takes as many. */
+static uint32_t most_trips(const struct peal_plan *plan)
+{
+    uint64_t bound = peal_plan_trip_bound(plan);
+    uint32_t depth = deepest(plan);
+    return bound < depth + 2 ? (uint32_t)bound : depth + 2;
+}
+
 static void report_unentered(const struct verify_run *run, struct verify_out *out)
 {
     if (run->unentered != UINT32_MAX)
@@ -81,7 +90,7 @@ static peal_status prove_runs(const struct peal_plan *plan, const struct verify_
 {
     struct verify_run run = {.plan = plan, .sems = sems, .parts = parts};
     int small = plan->nranks <= VERIFY_CHAIN_RANKS;
-    uint32_t most = plan->tile_bytes ? deepest(plan) + 2 : 1;
+    uint32_t most = most_trips(plan);
     run.calls = small ? VERIFY_CALLS_MAX : 1;
     for (run.alias = 0; run.alias < 2; run.alias++)
         for (run.trips = 1; run.trips <= most; run.trips++) {

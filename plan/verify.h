@@ -30,15 +30,16 @@ struct verify_sems {
         uint32_t producer;
         uint32_t consumer;
         uint32_t index;
-        /* the one lane on each side, and how often it runs in pre+post and in body */
+        /* the one lane on each side, and how often it runs in pre, body and post */
         uint32_t signal_lane;
         uint32_t wait_lane;
-        uint32_t signals_once;
-        uint32_t signals_trip;
-        uint32_t waits_once;
-        uint32_t waits_trip;
+        uint32_t signals[3];
+        uint32_t waits[3];
+        /* The most signals that a wait of pre needs, and a wait of the first trip beyond those
+         * that pre's waits took; and which steps these are. */
+        uint32_t needs[2];
+        uint32_t needs_at[2];
         uint8_t engine;
-        uint8_t after;
     } * keys;
     uint32_t *buckets; /* open addressing, 1 + index */
     uint32_t bucket_count;
@@ -53,7 +54,7 @@ void peal_verify_sems_free(struct verify_sems *sems);
 /* Capability and bounds of every step; no execution. */
 peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *out);
 
-/* ---- expressions: which contributions a value holds, and in which tree */
+/* ---- expressions: which contributions a value holds, in which tree, and where it is rounded */
 #define VALUE_NONE 0u
 #define VALUE_LEAF 0x80000000u /* | leaf index */
 
@@ -68,7 +69,8 @@ struct verify_values {
         uint32_t a; /* a <= b; b == VALUE_NONE: a made final */
         uint32_t b;
         uint32_t cell;
-        uint32_t ranks; /* contributions */
+        uint32_t ranks;   /* contributions */
+        uint32_t rounded; /* 0: on its way within a step, in the type it accumulates in */
     } * nodes;
     uint64_t *sets; /* words for each node */
     uint32_t sets_capacity;
@@ -86,8 +88,8 @@ uint32_t peal_verify_value_ranks(const struct verify_values *values, uint32_t va
 int peal_verify_value_final(const struct verify_values *values, uint32_t value);
 /* The lowest rank whose contribution is missing; nranks when none is. */
 uint32_t peal_verify_value_missing(const struct verify_values *values, uint32_t value);
-/* a + b. *twice gets a rank that both hold, or nranks. */
-peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint32_t b,
+/* a + b, rounded to the element's type or not. *twice gets a rank that both hold, or nranks. */
+peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint32_t b, int rounded,
                                   uint32_t *sum, uint32_t *twice);
 peal_status peal_verify_value_finish(struct verify_values *values, uint32_t a, uint32_t *final);
 

@@ -9,8 +9,7 @@ struct check {
     uint32_t rank;
     uint32_t lane;
     uint32_t at;
-    /* For each peer of the rank: 1 + a link to it, for signals. */
-    uint32_t *link_to;
+    uint32_t *signals_to; /* for each peer of the rank: engines that the links to it allow */
 };
 
 static void bad(const struct check *c, const char *kind, const char *text)
@@ -77,18 +76,16 @@ static void check_data(const struct check *c, const struct plan_step *step)
         bad(c, "capability", "this engine has one destination");
 }
 
-/* A signal travels over a link of the table, by an engine the link allows. */
+/* A signal travels over a link of the table, by an engine that one of them allows. */
 static void check_signal(const struct check *c, const struct plan_step *step)
 {
     uint32_t allowed = 1u << PEAL_ENGINE_SM;
     if (step->peer != c->rank) {
-        uint32_t at = c->link_to[step->peer];
-        if (!at) {
+        allowed = c->signals_to[step->peer];
+        if (!allowed) {
             bad(c, "capability", "no link leads to the rank that is signalled");
             return;
         }
-        const struct plan_link *link = &c->plan->links[at - 1];
-        allowed = peal_plan_engines(link->link_class, link->direct, c->plan->ranks[c->rank].arch);
     } else if (step->after != PLAN_NO_EVENT) {
         allowed |= 1u << PEAL_ENGINE_TMA | 1u << PEAL_ENGINE_CE;
     }
@@ -141,19 +138,22 @@ peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *o
     uint32_t *first = peal_calloc(plan->ctx, (size_t)n + 2, sizeof(uint32_t));
     uint32_t *order = peal_calloc(plan->ctx, (size_t)plan->nlinks + 1, sizeof(uint32_t));
     struct check c = {plan, out, peal_plan_tile_bound(plan), 0, 0, 0, NULL};
-    c.link_to = peal_calloc(plan->ctx, n, sizeof(uint32_t));
-    peal_status status = first && order && c.link_to ? PEAL_OK : PEAL_ERR_MEMORY;
+    c.signals_to = peal_calloc(plan->ctx, n, sizeof(uint32_t));
+    peal_status status = first && order && c.signals_to ? PEAL_OK : PEAL_ERR_MEMORY;
     if (status == PEAL_OK)
         index_links(plan, first, order);
     for (c.rank = 0; status == PEAL_OK && c.rank < n; c.rank++) {
-        for (uint32_t i = first[c.rank]; i < first[c.rank + 1]; i++)
-            c.link_to[plan->links[order[i]].to] = order[i] + 1;
+        for (uint32_t i = first[c.rank]; i < first[c.rank + 1]; i++) {
+            const struct plan_link *link = &plan->links[order[i]];
+            c.signals_to[link->to] |=
+                peal_plan_engines(link->link_class, link->direct, plan->ranks[c.rank].arch);
+        }
         check_rank(&c);
         for (uint32_t i = first[c.rank]; i < first[c.rank + 1]; i++)
-            c.link_to[plan->links[order[i]].to] = 0;
+            c.signals_to[plan->links[order[i]].to] = 0;
     }
     peal_free(plan->ctx, first, ((size_t)n + 2) * sizeof(uint32_t));
     peal_free(plan->ctx, order, ((size_t)plan->nlinks + 1) * sizeof(uint32_t));
-    peal_free(plan->ctx, c.link_to, n * sizeof(uint32_t));
+    peal_free(plan->ctx, c.signals_to, n * sizeof(uint32_t));
     return status;
 }

@@ -7,6 +7,7 @@
  */
 #include "verify.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define NOBODY UINT32_MAX
@@ -35,6 +36,7 @@ struct sem_state {
 struct event_state {
     uint32_t component; /* source free; delivered is component + 1; NOBODY: unused */
     uint32_t time;
+    uint32_t step; /* of the lane, that defined it last */
     uint8_t engine;
     uint32_t target; /* the rank all its remote destinations belong to, NOBODY: several */
 };
@@ -50,6 +52,7 @@ struct cell {
     struct access write;
     uint32_t reads;   /* 1 + index in the pool of accesses */
     uint32_t stamp;   /* packet: 1 + number of the call that wrote it */
+    uint32_t taken;   /* packet: 1 + number of the call that read it */
     uint32_t sleeper; /* packet: lane that waits for it */
     struct message message;
 };
@@ -190,8 +193,8 @@ static peal_status make_cells(struct machine *m)
 {
     const struct peal_plan *plan = m->plan;
     PEAL_TRY(number_chunks(m));
-    m->tiles = m->chunks * m->trips;
-    m->user_cells = (uint64_t)m->tiles * (m->alias ? 1 : 2);
+    uint64_t tiles = (uint64_t)m->chunks * m->trips;
+    m->user_cells = tiles * (m->alias ? 1 : 2);
     m->region_slot = peal_calloc(m->ctx, (size_t)plan->nregions + 1, sizeof(uint64_t));
     if (!m->region_slot)
         return PEAL_ERR_MEMORY;
@@ -202,8 +205,9 @@ static peal_status make_cells(struct machine *m)
     }
     m->rank_cells = m->user_cells + 2 * m->slots;
     uint64_t cells = m->rank_cells * plan->nranks;
-    if (cells > 1u << 28 || (uint64_t)m->calls * plan->nranks * m->tiles >= VALUE_LEAF)
+    if (cells > 1u << 28 || m->calls * plan->nranks * tiles >= VALUE_LEAF)
         return PEAL_ERR_LIMIT;
+    m->tiles = (uint32_t)tiles;
     m->cells = peal_calloc(m->ctx, (size_t)cells, sizeof *m->cells);
     m->expected = peal_calloc(m->ctx, (size_t)m->tiles * m->calls, sizeof(uint32_t));
     if (!m->cells || !m->expected)
@@ -304,23 +308,34 @@ static uint32_t lane_of_component(const struct machine *m, uint32_t component)
     return low;
 }
 
+/* "rank 3 lane 0", or "rank 3's caller". */
+static const char *name_lane(const struct lane_state *lane, char name[48])
+{
+    if (lane->code)
+        snprintf(name, 48, "rank %u lane %u", lane->rank, lane->lane);
+    else
+        snprintf(name, 48, "rank %u's caller", lane->rank);
+    return name;
+}
+
 static void race(struct machine *m, const struct lane_state *lane, uint32_t at, const char *verb,
                  const char *before, const struct plan_operand *operand, uint32_t component)
 {
     const struct lane_state *other = &m->lanes[lane_of_component(m, component)];
     const char *what = component == other->component ? "" : " (a transfer still under way)";
+    int64_t lane_at = lane->code ? (int64_t)lane->lane : -1, step = lane->code ? (int64_t)at : -1;
+    char name[48];
     if (operand->buffer == PLAN_BUF_IN || operand->buffer == PLAN_BUF_OUT)
-        peal_verify_find(m->out, "race", lane->rank, lane->lane, at,
-                         "%s r%u.%s[%u] tile %u is not ordered after the %s by rank %u lane %u%s%s",
-                         verb, operand->rank, buffer_name(operand->buffer), operand->index,
-                         lane->trip, before, other->rank, other->lane, what,
-                         m->alias ? " (in place)" : "");
+        peal_verify_find(m->out, "race", lane->rank, lane_at, step,
+                         "%s%s r%u.%s[%u] tile %u is not ordered after the %s by %s%s%s",
+                         lane->code ? "" : "the caller ", verb, operand->rank,
+                         buffer_name(operand->buffer), operand->index, lane->trip, before,
+                         name_lane(other, name), what, m->alias ? " (in place)" : "");
     else
-        peal_verify_find(m->out, "race", lane->rank, lane->lane, at,
-                         "%s r%u.%s region %u slot %u is not ordered after the %s by rank %u "
-                         "lane %u%s",
-                         verb, operand->rank, buffer_name(operand->buffer), operand->index,
-                         operand->slot, before, other->rank, other->lane, what);
+        peal_verify_find(m->out, "race", lane->rank, lane_at, step,
+                         "%s r%u.%s region %u slot %u is not ordered after the %s by %s%s", verb,
+                         operand->rank, buffer_name(operand->buffer), operand->index, operand->slot,
+                         before, name_lane(other, name), what);
 }
 
 static peal_status note_read(struct machine *m, struct cell *cell, uint32_t component,
@@ -350,7 +365,8 @@ static peal_status read_cell(struct machine *m, struct lane_state *lane, uint32_
                              const struct plan_operand *operand, struct cell *cell,
                              uint32_t component, uint32_t time)
 {
-    if (!known(m, lane, &cell->write))
+    /* Data and flag of a packet arrive together: no other order is needed to read it. */
+    if (operand->buffer != PLAN_BUF_PACKET && !known(m, lane, &cell->write))
         race(m, lane, at, "reading", "write", operand, cell->write.component);
     return note_read(m, cell, component, time);
 }
@@ -454,7 +470,8 @@ static peal_status do_wait(struct machine *m, uint32_t self, const struct plan_s
     struct lane_state *lane = &m->lanes[self];
     struct sem_state *sem = &m->sem[sem_index];
     const struct verify_sem_key *key = &m->sems->keys[sem_index];
-    uint32_t before = m->ranks[lane->rank].call * (key->waits_once + m->trips * key->waits_trip);
+    uint32_t a_call = key->waits[0] + m->trips * key->waits[1] + key->waits[2];
+    uint32_t before = m->ranks[lane->rank].call * a_call;
     uint32_t nth = sem->waited - before + 1; /* of this call */
     *passed = 1;
     if (nth > step->lag) {
@@ -465,10 +482,10 @@ static peal_status do_wait(struct machine *m, uint32_t self, const struct plan_s
             return PEAL_OK;
         }
         uint32_t oldest = sem->signalled - sem->used;
-        /* One that is gone was heard by an earlier wait, which had the smaller lag. */
-        if (need > oldest)
-            PEAL_TRY(hear(m, lane, &sem->queue[sem->head + (need - 1 - oldest)]));
+        /* Signals arrive in order, so that those before it are heard too. One that is gone was
+         * heard by an earlier wait, which had the smaller lag. */
         for (; oldest < need; oldest++) {
+            PEAL_TRY(hear(m, lane, &sem->queue[sem->head]));
             peal_verify_clock_drop(&m->clocks, sem->queue[sem->head].clock);
             sem->head++;
             sem->used--;
@@ -514,7 +531,7 @@ static void check_source(struct machine *m, const struct lane_state *lane, uint3
 }
 
 static peal_status add_value(struct machine *m, const struct lane_state *lane, uint32_t at,
-                             uint32_t value, uint32_t *sum)
+                             uint32_t value, int rounded, uint32_t *sum)
 {
     if (*sum == VALUE_NONE || value == VALUE_NONE) {
         *sum = value;
@@ -526,7 +543,7 @@ static peal_status add_value(struct machine *m, const struct lane_state *lane, u
         return PEAL_OK;
     }
     uint32_t twice, added;
-    PEAL_TRY(peal_verify_value_add(&m->values, *sum, value, &added, &twice));
+    PEAL_TRY(peal_verify_value_add(&m->values, *sum, value, rounded, &added, &twice));
     if (twice < m->plan->nranks)
         peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
                          "the contribution of rank %u enters twice", twice);
@@ -550,7 +567,7 @@ static peal_status finish_value(struct machine *m, const struct lane_state *lane
 }
 
 /* Starts the event of an asynchronous step; the components of its reads and writes. */
-static peal_status start_event(struct machine *m, struct lane_state *lane,
+static peal_status start_event(struct machine *m, struct lane_state *lane, uint32_t at,
                                const struct plan_step *step, const struct plan_operand *operand,
                                struct access *reads, struct access *writes)
 {
@@ -561,6 +578,7 @@ static peal_status start_event(struct machine *m, struct lane_state *lane,
     PEAL_TRY(learn(m, lane, event->component, event->time));
     PEAL_TRY(learn(m, lane, event->component + 1, event->time));
     event->time++;
+    event->step = at;
     event->engine = step->engine;
     event->target = operand[step->nsrc].rank;
     for (uint32_t i = 0; i < step->ndst; i++)
@@ -571,9 +589,10 @@ static peal_status start_event(struct machine *m, struct lane_state *lane,
     return PEAL_OK;
 }
 
+/* `told` is what a packet tells its reader. */
 static peal_status store(struct machine *m, struct lane_state *lane, uint32_t at,
                          const struct plan_operand *operand, const struct access *writes,
-                         uint32_t value)
+                         uint32_t value, const struct message *told)
 {
     struct cell *cell = cell_of(m, lane, operand);
     write_cell(m, lane, at, operand, cell, writes->component, writes->time, value);
@@ -586,9 +605,49 @@ static peal_status store(struct machine *m, struct lane_state *lane, uint32_t at
                          operand->slot, operand->index, operand->rank);
     peal_verify_clock_drop(&m->clocks, cell->message.clock);
     cell->stamp = stamp;
-    cell->message = message_from(lane);
+    cell->message = *told;
+    told->clock->refs++;
     wake(m, &cell->sleeper);
     return PEAL_OK;
+}
+
+/* Packets that are there: what they tell, once each. */
+static peal_status take_packets(struct machine *m, struct lane_state *lane, uint32_t at,
+                                const struct plan_step *step, const struct plan_operand *operand)
+{
+    uint32_t stamp = m->ranks[lane->rank].call + 1;
+    for (uint32_t i = 0; i < step->nsrc; i++) {
+        if (operand[i].buffer != PLAN_BUF_PACKET)
+            continue;
+        struct cell *cell = cell_of(m, lane, &operand[i]);
+        if (cell->taken == stamp)
+            peal_verify_find(m->out, "race", lane->rank, lane->lane, at,
+                             "packet slot %u of region %u of rank %u is read twice in a call",
+                             operand[i].slot, operand[i].index, operand[i].rank);
+        cell->taken = stamp;
+        PEAL_TRY(hear(m, lane, &cell->message));
+    }
+    return PEAL_OK;
+}
+
+/* The value of the sources, folded in order; of a step that folds its destination, with that as
+ * the first term. A sum is rounded when it is stored, and divided before that. */
+static peal_status fold_sources(struct machine *m, struct lane_state *lane, uint32_t at,
+                                const struct plan_step *step, const struct plan_operand *operand,
+                                const struct access *reads, uint32_t *value)
+{
+    uint32_t first = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE ? 1 : 0;
+    uint32_t terms = step->nsrc + first;
+    *value = VALUE_NONE;
+    for (uint32_t i = 0; i < terms; i++) {
+        const struct plan_operand *term = &operand[(i + first) % terms];
+        struct cell *cell = cell_of(m, lane, term);
+        int rounded = i + 1 == terms && !(step->flags & PLAN_FLAG_FINAL);
+        PEAL_TRY(read_cell(m, lane, at, term, cell, reads->component, reads->time));
+        check_source(m, lane, at, step, term, cell->value);
+        PEAL_TRY(add_value(m, lane, at, cell->value, rounded, value));
+    }
+    return finish_value(m, lane, at, step, value);
 }
 
 static peal_status do_data(struct machine *m, uint32_t self, uint32_t at,
@@ -599,25 +658,21 @@ static peal_status do_data(struct machine *m, uint32_t self, uint32_t at,
     *passed = packets_present(m, self, step, operand);
     if (!*passed)
         return PEAL_OK;
-    for (uint32_t i = 0; i < step->nsrc; i++)
-        if (operand[i].buffer == PLAN_BUF_PACKET)
-            PEAL_TRY(hear(m, lane, &cell_of(m, lane, &operand[i])->message));
+    PEAL_TRY(take_packets(m, lane, at, step, operand));
     struct access reads, writes;
-    PEAL_TRY(start_event(m, lane, step, operand, &reads, &writes));
-    uint32_t value = VALUE_NONE;
-    int folds_destination = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
-    for (uint32_t i = 0; i < (uint32_t)step->nsrc + (folds_destination ? 1 : 0); i++) {
-        /* The destination of a fold is its first term. */
-        uint32_t k = folds_destination ? (i + 1) % 2 : i;
-        struct cell *cell = cell_of(m, lane, &operand[k]);
-        PEAL_TRY(read_cell(m, lane, at, &operand[k], cell, reads.component, reads.time));
-        check_source(m, lane, at, step, &operand[k], cell->value);
-        PEAL_TRY(add_value(m, lane, at, cell->value, &value));
-    }
-    PEAL_TRY(finish_value(m, lane, at, step, &value));
-    for (uint32_t i = 0; i < step->ndst; i++)
-        PEAL_TRY(store(m, lane, at, &operand[step->nsrc + i], &writes, value));
-    return PEAL_OK;
+    uint32_t value;
+    PEAL_TRY(start_event(m, lane, at, step, operand, &reads, &writes));
+    PEAL_TRY(fold_sources(m, lane, at, step, operand, &reads, &value));
+    /* Who has a whole packet knows that its sources were read, but not what else the step has
+     * stored: packets are stored as the step goes. */
+    struct message told = message_from(lane);
+    if (step->event == PLAN_NO_EVENT)
+        writes.time = lane->time;
+    peal_status status = PEAL_OK;
+    for (uint32_t i = 0; status == PEAL_OK && i < step->ndst; i++)
+        status = store(m, lane, at, &operand[step->nsrc + i], &writes, value, &told);
+    peal_verify_clock_drop(&m->clocks, told.clock);
+    return status;
 }
 
 static peal_status do_await(struct machine *m, struct lane_state *lane, uint32_t at,
@@ -806,6 +861,29 @@ static void report_stuck(struct machine *m)
     }
 }
 
+/* Every transfer of the last call is over when all ranks have returned: somebody waited for it.
+ * Otherwise it could still be under way in the call after next, in memory of that call. */
+static void check_transfers(struct machine *m)
+{
+    for (uint32_t i = 0; i < m->nlanes && m->order; i++)
+        for (uint32_t e = 0; m->lanes[i].code && e < PLAN_EVENTS_MAX; e++) {
+            const struct event_state *event = &m->lanes[i].event[e];
+            uint32_t rank = 0;
+            if (event->component == NOBODY || event->time == TIME_NEVER)
+                continue;
+            while (rank < m->plan->nranks &&
+                   peal_verify_clock_time(m->lanes[m->ranks[rank].caller].clock,
+                                          event->component + 1) < event->time)
+                rank++;
+            if (rank == m->plan->nranks)
+                peal_verify_find(m->out, "composition", m->lanes[i].rank, m->lanes[i].lane,
+                                 event->step,
+                                 "nobody waits until the transfer of e%u is delivered; it may "
+                                 "still be under way in later calls",
+                                 e);
+        }
+}
+
 static peal_status run(struct machine *m)
 {
     for (uint32_t r = 0; r < m->plan->nranks; r++)
@@ -817,6 +895,8 @@ static peal_status run(struct machine *m)
     }
     if (m->out->findings < VERIFY_FINDINGS_MAX)
         report_stuck(m);
+    if (!m->out->findings)
+        check_transfers(m);
     return PEAL_OK;
 }
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the semaphores of a plan and checks their rules: one signalling lane, one waiting lane,
- * one engine, as many waits as signals for any number of trips. */
+ * one engine, as many waits as signals for any number of trips, and no wait for a signal that its
+ * producer raises only in a later trip or section. */
 #include "verify.h"
 
 #include <string.h>
 
 #define NO_LANE UINT32_MAX
+
+enum section { PRE, BODY, POST };
 
 static uint32_t sem_bucket(const struct verify_sems *sems, uint32_t producer, uint32_t consumer,
                            uint32_t index)
@@ -39,14 +42,17 @@ static peal_status sem_find(struct verify_sems *sems, uint32_t producer, uint32_
     PEAL_TRY(peal_grow(sems->ctx, (void **)&sems->keys, &sems->capacity, (size_t)sems->count + 1,
                        sizeof *sems->keys, 0x40000000u));
     *found = sems->count++;
-    sems->keys[*found] =
-        (struct verify_sem_key){producer, consumer, index, NO_LANE, NO_LANE, 0, 0, 0, 0, 0, 0};
+    sems->keys[*found] = (struct verify_sem_key){.producer = producer,
+                                                 .consumer = consumer,
+                                                 .index = index,
+                                                 .signal_lane = NO_LANE,
+                                                 .wait_lane = NO_LANE};
     sems->buckets[slot] = sems->count;
     return PEAL_OK;
 }
 
 static void note_signal(struct verify_sem_key *key, const struct plan_step *step, uint32_t rank,
-                        uint32_t lane, uint32_t at, int in_body, struct verify_out *out)
+                        uint32_t lane, uint32_t at, uint32_t section, struct verify_out *out)
 {
     if (key->signal_lane == NO_LANE) {
         key->signal_lane = lane;
@@ -62,14 +68,11 @@ static void note_signal(struct verify_sem_key *key, const struct plan_step *step
                          key->consumer, key->index, peal_engine_name((peal_engine)key->engine),
                          peal_engine_name((peal_engine)step->engine));
     }
-    if (in_body)
-        key->signals_trip++;
-    else
-        key->signals_once++;
+    key->signals[section]++;
 }
 
-static void note_wait(struct verify_sem_key *key, uint32_t rank, uint32_t lane, uint32_t at,
-                      int in_body, struct verify_out *out)
+static void note_wait(struct verify_sem_key *key, const struct plan_step *step, uint32_t rank,
+                      uint32_t lane, uint32_t at, uint32_t section, struct verify_out *out)
 {
     if (key->wait_lane == NO_LANE)
         key->wait_lane = lane;
@@ -77,10 +80,12 @@ static void note_wait(struct verify_sem_key *key, uint32_t rank, uint32_t lane, 
         peal_verify_find(out, "deadlock", rank, lane, at,
                          "semaphore r%u.%u is waited on by lanes %u and %u", key->producer,
                          key->index, key->wait_lane, lane);
-    if (in_body)
-        key->waits_trip++;
-    else
-        key->waits_once++;
+    key->waits[section]++;
+    uint32_t nth = key->waits[0] + (section ? key->waits[section] : 0);
+    if (section < POST && nth > step->lag && nth - step->lag > key->needs[section]) {
+        key->needs[section] = nth - step->lag;
+        key->needs_at[section] = at;
+    }
 }
 
 static peal_status note_lane(struct verify_sems *sems, uint32_t rank, uint32_t lane,
@@ -90,14 +95,14 @@ static peal_status note_lane(struct verify_sems *sems, uint32_t rank, uint32_t l
     const struct plan_lane *l = &program->lanes[lane];
     for (uint32_t i = 0; i < l->pre + l->body + l->post; i++) {
         const struct plan_step *step = &program->steps[l->first + i];
-        int in_body = i >= l->pre && i < l->pre + l->body;
+        uint32_t section = i < l->pre ? PRE : i < l->pre + l->body ? BODY : POST;
         uint32_t at;
         if (step->op == PLAN_SIGNAL) {
             PEAL_TRY(sem_find(sems, rank, step->peer, step->sem, &at));
-            note_signal(&sems->keys[at], step, rank, lane, i, in_body, out);
+            note_signal(&sems->keys[at], step, rank, lane, i, section, out);
         } else if (step->op == PLAN_WAIT) {
             PEAL_TRY(sem_find(sems, step->peer, rank, step->sem, &at));
-            note_wait(&sems->keys[at], rank, lane, i, in_body, out);
+            note_wait(&sems->keys[at], step, rank, lane, i, section, out);
         } else {
             continue;
         }
@@ -106,17 +111,30 @@ static peal_status note_lane(struct verify_sems *sems, uint32_t rank, uint32_t l
     return PEAL_OK;
 }
 
-static void check_balance(const struct verify_sems *sems, struct verify_out *out)
+static void check_balance(const struct verify_sem_key *key, struct verify_out *out)
 {
-    for (uint32_t i = 0; i < sems->count; i++) {
-        const struct verify_sem_key *key = &sems->keys[i];
-        if (key->signals_once != key->waits_once || key->signals_trip != key->waits_trip)
-            peal_verify_find(out, "composition", key->consumer, -1, -1,
-                             "semaphore %u from rank %u to rank %u: %u + %u a trip signals, "
-                             "%u + %u a trip waits; the next call would start askew",
-                             key->index, key->producer, key->consumer, key->signals_once,
-                             key->signals_trip, key->waits_once, key->waits_trip);
-    }
+    uint32_t signals_once = key->signals[PRE] + key->signals[POST];
+    uint32_t waits_once = key->waits[PRE] + key->waits[POST];
+    if (signals_once != waits_once || key->signals[BODY] != key->waits[BODY])
+        peal_verify_find(out, "composition", key->consumer, -1, -1,
+                         "semaphore %u from rank %u to rank %u: %u + %u a trip signals, "
+                         "%u + %u a trip waits; the next call would start askew",
+                         key->index, key->producer, key->consumer, signals_once, key->signals[BODY],
+                         waits_once, key->waits[BODY]);
+}
+
+/* What a wait needs lies in its own trip and section or before: then every order between two
+ * steps goes through the trips from the one to the other only, and a few trips prove any number.
+ * Otherwise what holds a plan up, or together, can be the end of the trips. */
+static void check_ahead(const struct verify_sem_key *key, struct verify_out *out)
+{
+    uint32_t there[2] = {key->signals[PRE], key->signals[PRE] + key->signals[BODY]};
+    for (uint32_t section = PRE; section < POST; section++)
+        if (key->needs[section] > there[section])
+            peal_verify_find(out, "deadlock", key->consumer, key->wait_lane, key->needs_at[section],
+                             "waits for signals that rank %u raises only in a later trip or "
+                             "section (semaphore %u)",
+                             key->producer, key->index);
 }
 
 peal_status peal_verify_sems_build(struct verify_sems *sems, const struct peal_plan *plan,
@@ -142,7 +160,10 @@ peal_status peal_verify_sems_build(struct verify_sems *sems, const struct peal_p
         for (uint32_t l = 0; l < plan->ranks[r].nlanes; l++)
             PEAL_TRY(note_lane(sems, r, l, out));
     }
-    check_balance(sems, out);
+    for (uint32_t i = 0; i < sems->count; i++) {
+        check_balance(&sems->keys[i], out);
+        check_ahead(&sems->keys[i], out);
+    }
     return PEAL_OK;
 }
 

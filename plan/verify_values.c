@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Expressions over contributions. Equal expressions, up to commutativity of each addition, have
- * equal numbers (hash consing), so that ranks can be compared bit for bit. */
+ * equal numbers (hash consing), so that ranks can be compared bit for bit. Where a sum is rounded
+ * is part of it: float16 accumulates in float32 within a step and rounds when stored. */
 #include "verify.h"
 
 #include <string.h>
@@ -104,9 +105,10 @@ static uint32_t common_rank(const struct verify_values *values, uint32_t a, uint
     return values->nranks;
 }
 
-static uint32_t bucket_of(const struct verify_values *values, uint32_t a, uint32_t b)
+static uint32_t bucket_of(const struct verify_values *values, uint32_t a, uint32_t b,
+                          uint32_t rounded)
 {
-    uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15ull;
+    uint64_t h = (((uint64_t)a << 32 | b) + rounded) * 0x9E3779B97F4A7C15ull;
     return (uint32_t)(h >> 33) & (values->bucket_count - 1);
 }
 
@@ -120,7 +122,8 @@ static peal_status rehash(struct verify_values *values)
     values->buckets = buckets;
     values->bucket_count = count;
     for (uint32_t i = 1; i < values->count; i++) {
-        uint32_t slot = bucket_of(values, values->nodes[i].a, values->nodes[i].b);
+        const struct verify_node *node = &values->nodes[i];
+        uint32_t slot = bucket_of(values, node->a, node->b, node->rounded);
         while (buckets[slot])
             slot = (slot + 1) & (count - 1);
         buckets[slot] = i;
@@ -148,12 +151,13 @@ static peal_status grow_node(struct verify_values *values)
 }
 
 /* The number of expression (a, b), made when it is new. */
-static peal_status intern(struct verify_values *values, uint32_t a, uint32_t b, uint32_t *number)
+static peal_status intern(struct verify_values *values, uint32_t a, uint32_t b, uint32_t rounded,
+                          uint32_t *number)
 {
-    uint32_t slot = bucket_of(values, a, b);
+    uint32_t slot = bucket_of(values, a, b, rounded);
     for (; values->buckets[slot]; slot = (slot + 1) & (values->bucket_count - 1)) {
         const struct verify_node *node = &values->nodes[values->buckets[slot]];
-        if (node->a == a && node->b == b) {
+        if (node->a == a && node->b == b && node->rounded == rounded) {
             *number = values->buckets[slot];
             return PEAL_OK;
         }
@@ -167,20 +171,22 @@ static peal_status intern(struct verify_values *values, uint32_t a, uint32_t b, 
         set_add(values, set, b);
     uint32_t ranks = peal_verify_value_ranks(values, a) +
                      (b == VALUE_NONE ? 0 : peal_verify_value_ranks(values, b));
-    values->nodes[at] = (struct verify_node){a, b, peal_verify_value_cell(values, a), ranks};
+    values->nodes[at] =
+        (struct verify_node){a, b, peal_verify_value_cell(values, a), ranks, rounded};
     values->buckets[slot] = at;
     *number = at;
     return values->count * 2 > values->bucket_count ? rehash(values) : PEAL_OK;
 }
 
-peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint32_t b,
+peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint32_t b, int rounded,
                                   uint32_t *sum, uint32_t *twice)
 {
     *twice = common_rank(values, a, b);
-    return a < b ? intern(values, a, b, sum) : intern(values, b, a, sum);
+    return a < b ? intern(values, a, b, rounded != 0, sum)
+                 : intern(values, b, a, rounded != 0, sum);
 }
 
 peal_status peal_verify_value_finish(struct verify_values *values, uint32_t a, uint32_t *final)
 {
-    return intern(values, a, VALUE_NONE, final);
+    return intern(values, a, VALUE_NONE, 1, final);
 }
