@@ -93,7 +93,7 @@ const char *dtype_word(uint32_t index);
 const char *op_word(uint32_t index);
 const char *collective_word(uint32_t index);
 const char *algorithm_word(uint32_t index); /* NULL behind the last */
-#define ALGORITHMS 5u
+#define ALGORITHMS 8u
 
 /* ---- numbers (number.c) */
 int parse_u64(const char *text, size_t length, uint64_t *out); /* 0: is none */
@@ -123,16 +123,28 @@ int load_any(struct cli *cli, const char *path, peal_fabric **fabric_out, peal_t
 int read_file(const char *path, char **data_out, size_t *bytes_out); /* free() */
 
 /* ---- requests (request.c) */
+struct action; /* action.h */
+struct actions;
+/* All but the collective and its ends. */
 int read_request(const struct cli *cli, peal_request *request);
+/* The number of ranks that a request for so many (0: all) means. */
+int count_ranks(const peal_fabric *fabric, uint32_t wanted, uint32_t *ranks_out);
+/* skip: NULL, or set to 1 instead of an error, with *table_out NULL, when the action cannot be
+ * served; loud: a note says so. */
 int plan_table(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
-               peal_table **table_out);
+               const struct action *action, int *skip, int loud, peal_table **table_out);
 int compile_table(const peal_fabric *fabric, peal_table *table);
-/* Both, as the options ask. */
-int plan_and_compile(struct cli *cli, const peal_fabric *fabric, peal_table **table_out);
+/* Plans and compiles; the table joins *to, or becomes *to when that is NULL. */
+int make_table(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
+               const struct action *action, int *skip, int loud, peal_table **to);
 /* Options may only repeat what a plan file says. */
 int check_decided(const struct cli *cli, const peal_table *table);
-/* A compiled table of a topology or a plan file. */
-int load_compiled(struct cli *cli, const char *path, peal_table **table_out);
+/* A compiled table of a topology or a plan file, and which of what it serves is meant. */
+int load_compiled(struct cli *cli, const char *path, peal_table **table_out,
+                  struct actions *actions);
+/* A compiled table of a topology. */
+int compile_all(struct cli *cli, const peal_fabric *fabric, peal_table **table_out,
+                struct actions *actions);
 
 /* ---- output (output.c): a file appears whole or not at all */
 struct output {

@@ -3,7 +3,7 @@
 #ifndef PEAL_CLI_CLI_JSON_H
 #define PEAL_CLI_CLI_JSON_H
 
-#include "cli.h"
+#include "action.h"
 
 #include <jansson.h>
 
@@ -19,6 +19,10 @@ void json_flag(json_t *object, const char *key, int flag);
 void json_engines(json_t *object, const char *key, uint32_t bits); /* a list of names */
 void json_end(json_t *object, const struct output *output);        /* writes and frees */
 
+/* Its collective, root and peer; null where it has none. */
+void json_action(json_t *object, const struct action *action);
+/* The names of the collectives, and the only one's (null: there are several). */
+void json_actions(json_t *object, const struct actions *actions);
 /* The fields of a row in peal.table/1. */
 void json_row(json_t *object, const peal_row_info *row);
 

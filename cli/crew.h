@@ -6,11 +6,12 @@
 #ifndef PEAL_CLI_CREW_H
 #define PEAL_CLI_CREW_H
 
-#include "cli.h"
+#include "action.h"
 #include "elem.h"
 
 struct job {
-    uint64_t count;
+    struct action action;
+    uint64_t count; /* elements of a block, as in the library's calls */
     peal_dtype dtype;
     peal_op op;
     int in_place;
@@ -26,7 +27,7 @@ struct job {
 struct wrong {
     uint32_t rank;
     uint64_t index;
-    char what[16]; /* "element", "guard", "input" */
+    char what[16]; /* "element", "guard", "input", "entry" */
     char got[ELEM_TEXT];
     char wanted[ELEM_TEXT];
 };
@@ -59,6 +60,8 @@ struct crew {
     peal_comm_info info;
 };
 
+/* Of the whole message, the largest buffer of a call. */
+uint64_t job_bytes(const struct job *job, uint32_t ranks);
 /* Runs until the first job with something wrong. EXIT_YES says that all could run, not that the
  * results are right. */
 int crew_run(struct crew *crew);

@@ -216,6 +216,8 @@ static void store_int(unsigned bits, uint64_t value, void *to, uint64_t at)
 {
     if (bits == 8)
         ((uint8_t *)to)[at] = (uint8_t)value;
+    else if (bits == 16)
+        ((uint16_t *)to)[at] = (uint16_t)value;
     else if (bits == 32)
         ((uint32_t *)to)[at] = (uint32_t)value;
     else
@@ -232,9 +234,21 @@ static void store_float(struct type type, double value, void *to, uint64_t at)
         ((uint16_t *)to)[at] = narrow(value, type);
 }
 
+/* What is moved only may be anything, also no number. */
+static void plain_input(const struct elem_job *job, struct type type, uint32_t rank, uint64_t first,
+                        uint64_t count, void *to)
+{
+    for (uint64_t i = 0; i < count; i++)
+        store_int(type.bits, elem_mix(job->seed * 0x10001u + rank, first + i), to, i);
+}
+
 void elem_input(const struct elem_job *job, uint32_t rank, uint64_t first, uint64_t count, void *to)
 {
     struct type type = type_of(job->dtype);
+    if (job->plain) {
+        plain_input(job, type, rank, first, count, to);
+        return;
+    }
     for (uint64_t i = 0; i < count && type.is_float; i++)
         store_float(type, float_input(job, type, rank, first + i), to, i);
     for (uint64_t i = 0; i < count && !type.is_float; i++)

@@ -14,6 +14,7 @@ struct elem_job {
     peal_op op;
     uint32_t ranks;
     uint64_t seed;
+    int plain; /* 1: any bits; no result is asked for */
 };
 
 /* Elements [first, first + count) of a rank's input; of the result of all ranks. */

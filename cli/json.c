@@ -96,6 +96,29 @@ void json_end(json_t *object, const struct output *output)
     json_decref(object);
 }
 
+static void json_rank_or_null(json_t *object, const char *key, int has, uint32_t rank)
+{
+    put(object, key, has ? json_integer((json_int_t)rank) : json_null());
+}
+
+void json_action(json_t *object, const struct action *action)
+{
+    json_text(object, "collective", peal_collective_name(action->collective));
+    json_rank_or_null(object, "root", action_rooted(action), action->root);
+    json_rank_or_null(object, "peer", action->collective == PEAL_SENDRECV, action->peer);
+}
+
+void json_actions(json_t *object, const struct actions *actions)
+{
+    if (actions->count == 1)
+        json_action(object, &actions->list[0]);
+    else
+        json_text(object, "collective", NULL);
+    json_t *list = json_list(object, "collectives");
+    for (uint32_t i = 0; i < actions->count; i++)
+        json_action(json_item(list), &actions->list[i]);
+}
+
 void json_row(json_t *object, const peal_row_info *row)
 {
     char text[64];

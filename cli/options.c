@@ -301,7 +301,7 @@ const char *collective_word(uint32_t index)
 
 const char *algorithm_word(uint32_t index)
 {
-    static const char *const words[ALGORITHMS] = {"ring", "tree", "hierarchical", "oneshot",
-                                                  "twoshot"};
+    static const char *const words[ALGORITHMS] = {"ring",         "tree",   "chain",   "doubling",
+                                                  "hierarchical", "direct", "oneshot", "twoshot"};
     return index < ALGORITHMS ? words[index] : NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From options to a request, and from a request to a table. */
-#include "cli.h"
+#include "action.h"
 
 #include <string.h>
 
@@ -50,11 +50,7 @@ static int read_engines(const struct cli *cli, peal_request *request)
 int read_request(const struct cli *cli, peal_request *request)
 {
     uint32_t list[LIST_MAX], count = 0;
-    CLI_TRY(cli_names(cli, OPT_COLLECTIVE, collective_word, PEAL_COLLECTIVE_COUNT, list, &count));
-    if (count)
-        request->collective = (peal_collective)list[0];
     if (cli->verb != VERB_RUN) { /* which takes lists of these */
-        count = 0;
         CLI_TRY(cli_range(cli, OPT_BYTES, &request->min_bytes, &request->max_bytes));
         CLI_TRY(cli_u32(cli, OPT_RANKS, &request->ranks));
         CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, ALGORITHMS, list, &count));
@@ -73,12 +69,40 @@ int read_request(const struct cli *cli, peal_request *request)
     return read_engines(cli, request);
 }
 
+int count_ranks(const peal_fabric *fabric, uint32_t wanted, uint32_t *ranks_out)
+{
+    peal_fabric_info info = {.size = sizeof info};
+    CLI_TRY(say_diag(peal_fabric_get(fabric, &info), NULL));
+    *ranks_out = wanted ? wanted : info.ranks;
+    return EXIT_YES;
+}
+
+static void say_unserved(const peal_request *request, const peal_diag *diag)
+{
+    const char *what = peal_collective_name(request->collective);
+    if (request->algorithm)
+        say(SAY_NOTE, "%s is left out: it does not serve %s by %lu ranks here", request->algorithm,
+            what, (unsigned long)request->ranks);
+    else
+        say(SAY_NOTE, "%s is left out: %s", what, diag->text);
+}
+
 int plan_table(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
-               peal_table **table_out)
+               const struct action *action, int *skip, int loud, peal_table **table_out)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    peal_status status = peal_table_plan(cli->ctx, fabric, request, &diag, table_out);
-    return status == PEAL_OK ? EXIT_YES : say_diag(status, &diag);
+    peal_request full = *request;
+    full.collective = action->collective;
+    full.root = action->root;
+    full.peer = action->peer;
+    peal_status status = peal_table_plan(cli->ctx, fabric, &full, &diag, table_out);
+    if (status != PEAL_ERR_UNSUPPORTED || !skip)
+        return say_diag(status, &diag);
+    if (loud)
+        say_unserved(&full, &diag);
+    *skip = 1;
+    *table_out = NULL;
+    return EXIT_YES;
 }
 
 int compile_table(const peal_fabric *fabric, peal_table *table)
@@ -92,13 +116,58 @@ int compile_table(const peal_fabric *fabric, peal_table *table)
     return status == PEAL_OK ? EXIT_YES : say_diag(status, &diag);
 }
 
-int plan_and_compile(struct cli *cli, const peal_fabric *fabric, peal_table **table_out)
+static int add_table(peal_table **to, peal_table *from)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    if (!*to) {
+        *to = from;
+        return EXIT_YES;
+    }
+    peal_status status = peal_table_join(*to, from, &diag);
+    peal_table_destroy(from);
+    return say_diag(status, &diag);
+}
+
+int make_table(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
+               const struct action *action, int *skip, int loud, peal_table **to)
+{
+    peal_table *table;
+    CLI_TRY(plan_table(cli, fabric, request, action, skip, loud, &table));
+    if (!table)
+        return EXIT_YES;
+    int code = compile_table(fabric, table);
+    if (code == EXIT_YES)
+        return add_table(to, table);
+    peal_table_destroy(table);
+    return code;
+}
+
+static int compile_chosen(struct cli *cli, const peal_fabric *fabric, const struct choice *choice,
+                          struct actions *actions, peal_table **to)
 {
     peal_request request = PEAL_REQUEST_INIT;
-    peal_table *table;
+    uint32_t kept = 0;
     CLI_TRY(read_request(cli, &request));
-    CLI_TRY(plan_table(cli, fabric, &request, &table));
-    int code = compile_table(fabric, table);
+    CLI_TRY(count_ranks(fabric, request.ranks, &request.ranks));
+    CLI_TRY(choose_all(choice, request.ranks, 0, actions));
+    for (uint32_t i = 0; i < actions->count; i++) {
+        const struct action *action = &actions->list[i];
+        int skip = 0;
+        CLI_TRY(make_table(cli, fabric, &request, action, choice->all ? &skip : NULL, 1, to));
+        if (!skip)
+            actions->list[kept++] = *action;
+    }
+    actions->count = kept;
+    return *to ? EXIT_YES : say_diag(PEAL_ERR_UNSUPPORTED, NULL);
+}
+
+int compile_all(struct cli *cli, const peal_fabric *fabric, peal_table **table_out,
+                struct actions *actions)
+{
+    struct choice choice;
+    peal_table *table = NULL;
+    CLI_TRY(read_choice(cli, 0, &choice));
+    int code = compile_chosen(cli, fabric, &choice, actions, &table);
     if (code == EXIT_YES)
         *table_out = table;
     else
@@ -126,17 +195,26 @@ int check_decided(const struct cli *cli, const peal_table *table)
     return EXIT_YES;
 }
 
-int load_compiled(struct cli *cli, const char *path, peal_table **table_out)
+static int read_decided(struct cli *cli, const peal_table *table, struct actions *actions)
+{
+    struct choice choice;
+    CLI_TRY(read_choice(cli, 0, &choice));
+    CLI_TRY(check_decided(cli, table));
+    return choose_of_table(&choice, table, actions);
+}
+
+int load_compiled(struct cli *cli, const char *path, peal_table **table_out,
+                  struct actions *actions)
 {
     peal_fabric *fabric;
     CLI_TRY(load_any(cli, path, &fabric, table_out));
-    if (!fabric) {
-        int decided = check_decided(cli, *table_out);
-        if (decided != EXIT_YES)
-            peal_table_destroy(*table_out);
-        return decided;
+    if (fabric) {
+        int code = compile_all(cli, fabric, table_out, actions);
+        peal_fabric_destroy(fabric);
+        return code;
     }
-    int code = plan_and_compile(cli, fabric, table_out);
-    peal_fabric_destroy(fabric);
+    int code = read_decided(cli, *table_out, actions);
+    if (code != EXIT_YES)
+        peal_table_destroy(*table_out);
     return code;
 }

@@ -19,44 +19,48 @@ int read_crew(struct cli *cli, int alone, struct crew *crew)
     return EXIT_YES;
 }
 
-int make_table(struct cli *cli, const peal_fabric *fabric, const peal_request *request, int *skip,
-               peal_table **table_out)
+int find_row(const peal_table *table, const struct job *job, uint32_t ranks, peal_row_info *row)
 {
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_table *table;
-    peal_status status = peal_table_plan(cli->ctx, fabric, request, &diag, &table);
-    if (status == PEAL_ERR_UNSUPPORTED && skip) {
-        say(SAY_NOTE, "%s is left out: %s", request->algorithm, diag.text);
-        *skip = 1;
-        return EXIT_YES;
-    }
-    if (status != PEAL_OK)
-        return say_diag(status, &diag);
-    int code = compile_table(fabric, table);
-    if (code == EXIT_YES)
-        *table_out = table;
-    else
-        peal_table_destroy(table);
-    return code;
+    const struct action *action = &job->action;
+    uint32_t index;
+    row->size = sizeof *row;
+    return peal_table_lookup(table, action->collective, action->root, action->peer,
+                             job_bytes(job, ranks), &index) == PEAL_OK &&
+           peal_table_row(table, index, row) == PEAL_OK;
 }
 
-int check_sizes(const peal_table *table, const struct job *jobs, uint32_t count)
+int check_sizes(const peal_table *table, const struct job *jobs, uint32_t count, uint32_t ranks)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t bytes = jobs[i].count * peal_dtype_size(jobs[i].dtype);
-        uint32_t row;
-        if (peal_table_lookup(table, bytes, &row) != PEAL_OK)
-            return say_usage("%llu bytes are more than the plan is for", (unsigned long long)bytes);
-    }
+    peal_row_info row;
+    for (uint32_t i = 0; i < count; i++)
+        if (!find_row(table, &jobs[i], ranks, &row))
+            return say_usage("%llu bytes are more than the plan is for",
+                             (unsigned long long)job_bytes(&jobs[i], ranks));
     return EXIT_YES;
 }
 
-void say_wrong(const struct job *job, const struct result *result)
+const char *job_text(const struct job *job, uint32_t ranks, char *text)
+{
+    char action[ACTION_TEXT], size[NUMBER_TEXT];
+    int reduces = action_reduces(&job->action);
+    (void)action_text(&job->action, action);
+    if (job->action.collective == PEAL_BARRIER)
+        (void)snprintf(text, JOB_TEXT, "%s", action);
+    else
+        (void)snprintf(text, JOB_TEXT, "%s of %s: %llu %s%s%s, %s", action,
+                       size_text(job_bytes(job, ranks), size), (unsigned long long)job->count,
+                       peal_dtype_name(job->dtype), reduces ? ", " : "",
+                       reduces ? peal_op_name(job->op) : "",
+                       job->in_place ? "in place" : "out of place");
+    return text;
+}
+
+void say_wrong(const struct job *job, uint32_t ranks, const struct result *result)
 {
     const struct wrong *first = &result->first;
-    say(SAY_ERROR, "wrong: %llu %s, %s, %s: rank %lu, %s %llu is %s, not %s; %llu wrong in all",
-        (unsigned long long)job->count, peal_dtype_name(job->dtype), peal_op_name(job->op),
-        job->in_place ? "in place" : "out of place", (unsigned long)first->rank, first->what,
+    char text[JOB_TEXT];
+    say(SAY_ERROR, "wrong: %s: rank %lu, %s %llu is %s, not %s; %llu wrong in all",
+        job_text(job, ranks, text), (unsigned long)first->rank, first->what,
         (unsigned long long)first->index, first->got, first->wanted,
         (unsigned long long)result->wrong);
 }
@@ -69,9 +73,4 @@ void print_engines(const peal_comm_info *info, FILE *file)
         fprintf(file, " as the plan names them; here movers in host memory stand in for %s",
                 engines_text(info->stand_ins, here, sizeof here));
     fputc('\n', file);
-}
-
-double bus_factor(uint32_t ranks)
-{
-    return ranks ? 2.0 * (ranks - 1.0) / ranks : 0;
 }

@@ -19,7 +19,9 @@ struct bench {
     uint64_t low, high;
     double factor;
     uint32_t points;
-    uint64_t count[POINTS_MAX]; /* elements of each line */
+    uint64_t count[POINTS_MAX]; /* elements of the message of each line */
+    struct choice choice;
+    struct actions actions;
     struct output output;
 };
 
@@ -59,6 +61,7 @@ static int read_bench(struct bench *bench)
     bench->low = 8;
     bench->high = 64u << 20;
     bench->factor = 2;
+    CLI_TRY(read_choice(cli, 0, &bench->choice));
     CLI_TRY(read_one(cli, OPT_DTYPE, dtype_word, PEAL_DTYPE_COUNT, &dtype));
     CLI_TRY(read_one(cli, OPT_OP, op_word, PEAL_OP_COUNT, &op));
     CLI_TRY(cli_range(cli, OPT_SIZES, &bench->low, &bench->high));
@@ -72,44 +75,82 @@ static int read_bench(struct bench *bench)
     return read_points(bench);
 }
 
-static int make_jobs(const struct bench *bench, struct job *jobs)
+/* ---- jobs: all lines of an action, then those of the next */
+
+static int read_job(const struct bench *bench, struct job *job)
 {
     uint32_t iters = 0, warmup = 5;
     CLI_TRY(cli_u32(bench->cli, OPT_ITERS, &iters));
     CLI_TRY(cli_u32(bench->cli, OPT_WARMUP, &warmup));
     if (iters > 1000000 || warmup > 1000000)
         return say_usage("--iters and --warmup are at most 1000000");
-    for (uint32_t i = 0; i < 2 * bench->points; i++)
-        jobs[i] = (struct job){.count = bench->count[i / 2],
-                               .dtype = bench->dtype,
-                               .op = bench->op,
-                               .in_place = i % 2 == 1,
-                               .check = !cli_given(bench->cli, OPT_NO_CHECK),
-                               .warmup = warmup,
-                               .rounds = iters ? 1 : 5,
-                               .calls = 1,
-                               .burst = iters,
-                               .budget_us = BUDGET_US};
+    *job = (struct job){.dtype = bench->dtype,
+                        .op = bench->op,
+                        .check = !cli_given(bench->cli, OPT_NO_CHECK),
+                        .warmup = warmup,
+                        .rounds = iters ? 1 : 5,
+                        .calls = 1,
+                        .burst = iters,
+                        .budget_us = BUDGET_US};
+    return EXIT_YES;
+}
+
+/* The jobs of an action: out of place and, where there is that, in place. Gives their number. */
+static uint32_t add_jobs(const struct bench *bench, const struct job *model,
+                         const struct action *action, struct job *jobs)
+{
+    uint64_t size = peal_dtype_size(bench->dtype);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < bench->points; i++) {
+        uint64_t bytes = bench->count[i] * size;
+        uint64_t count = action_count(action, bytes, bench->dtype, bench->crew.ranks);
+        if (n && jobs[n - 1].count == count)
+            continue;
+        for (int in_place = 0; in_place <= action_in_place(action); in_place++) {
+            jobs[n] = *model;
+            jobs[n].action = *action;
+            jobs[n].count = count;
+            jobs[n++].in_place = in_place;
+        }
+    }
+    return n;
+}
+
+static int make_jobs(struct bench *bench, struct job *jobs)
+{
+    struct job model;
+    CLI_TRY(read_job(bench, &model));
+    bench->crew.njobs = 0;
+    for (uint32_t i = 0; i < bench->actions.count; i++)
+        bench->crew.njobs +=
+            add_jobs(bench, &model, &bench->actions.list[i], jobs + bench->crew.njobs);
     return EXIT_YES;
 }
 
 /* ---- lines */
 
-static double algbw(const struct job *job, double us)
+static double algbw(const struct bench *bench, uint32_t number)
 {
-    double bytes = (double)(job->count * peal_dtype_size(job->dtype));
-    return us > 0 ? bytes / (us * 1e3) : 0;
+    const struct crew *crew = &bench->crew;
+    double us = crew->results[number].median_us;
+    return us > 0 ? (double)job_bytes(&crew->jobs[number], crew->ranks) / (us * 1e3) : 0;
 }
 
-static void print_head(const struct bench *bench)
+static double busbw(const struct bench *bench, uint32_t number)
+{
+    const struct crew *crew = &bench->crew;
+    return algbw(bench, number) * action_bus_factor(&crew->jobs[number].action, crew->ranks);
+}
+
+static void print_head(const struct bench *bench, const struct action *action)
 {
     FILE *file = bench->output.file;
     const struct crew *crew = &bench->crew;
-    char low[NUMBER_TEXT], high[NUMBER_TEXT];
-    fprintf(file, "# peal %s, allreduce by %lu %s%s, sizes %s to %s, factor %.3g\n", peal_version(),
-            (unsigned long)crew->ranks, crew->procs ? "processes" : "threads",
-            crew->pin ? " (pinned)" : "", size_text(bench->low, low), size_text(bench->high, high),
-            bench->factor);
+    char low[NUMBER_TEXT], high[NUMBER_TEXT], text[ACTION_TEXT];
+    fprintf(file, "# peal %s, %s by %lu %s%s, sizes %s to %s, factor %.3g\n", peal_version(),
+            action_text(action, text), (unsigned long)crew->ranks,
+            crew->procs ? "processes" : "threads", crew->pin ? " (pinned)" : "",
+            size_text(bench->low, low), size_text(bench->high, high), bench->factor);
     fputs("# engines: ", file);
     print_engines(&crew->info, file);
     fputs("#\n"
@@ -129,103 +170,131 @@ static const char *nccl_name(peal_dtype dtype)
     return names[dtype];
 }
 
-static void print_half(const struct bench *bench, const struct job *job,
-                       const struct result *result)
+static void print_half(const struct bench *bench, uint32_t number)
 {
     FILE *file = bench->output.file;
+    const struct job *job = &bench->crew.jobs[number];
+    const struct result *result = &bench->crew.results[number];
     char text[NUMBER_TEXT];
-    double gbs = algbw(job, result->median_us);
-    fprintf(file, "  %7s %7.2f %7.2f", real_text(result->median_us, text), gbs,
-            gbs * bus_factor(bench->crew.ranks));
+    fprintf(file, "  %7s %7.2f %7.2f", real_text(result->median_us, text), algbw(bench, number),
+            busbw(bench, number));
     if (job->check)
         fprintf(file, " %6llu", (unsigned long long)result->wrong);
     else
         fprintf(file, " %6s", "N/A");
 }
 
-static const char *algorithm_of(const struct bench *bench, const struct job *job,
-                                peal_row_info *row)
+/* One line; gives the number of the next job. */
+static uint32_t print_line(const struct bench *bench, uint32_t number)
 {
-    uint32_t index;
-    uint64_t bytes = job->count * peal_dtype_size(job->dtype);
-    row->size = sizeof *row;
-    if (peal_table_lookup(bench->table, bytes, &index) != PEAL_OK ||
-        peal_table_row(bench->table, index, row) != PEAL_OK)
-        return "";
-    return row->algorithm;
+    FILE *file = bench->output.file;
+    const struct crew *crew = &bench->crew;
+    const struct job *job = &crew->jobs[number];
+    int barrier = job->action.collective == PEAL_BARRIER;
+    peal_row_info row = {.size = sizeof row};
+    char root[ACTION_TEXT] = "-1";
+    if (action_rooted(&job->action))
+        (void)action_root_text(&job->action, root);
+    fprintf(file, "%12llu  %12llu  %8s  %6s  %6s", (unsigned long long)job_bytes(job, crew->ranks),
+            (unsigned long long)job->count, barrier ? "none" : nccl_name(job->dtype),
+            action_op_name(&job->action, job->op), root);
+    print_half(bench, number);
+    if (action_in_place(&job->action))
+        print_half(bench, ++number);
+    else
+        fprintf(file, "  %7s %7s %7s %6s", "N/A", "N/A", "N/A", "N/A");
+    fprintf(file, "  %s\n", find_row(crew->table, job, crew->ranks, &row) ? row.algorithm : "");
+    return number + 1;
 }
 
-static void print_lines(const struct bench *bench)
+/* Of the jobs [from, to). */
+static double average(const struct bench *bench, uint32_t from, uint32_t to, uint64_t *wrong)
 {
-    const struct crew *crew = &bench->crew;
-    for (uint32_t i = 0; i + 1 < crew->njobs && crew->results[i + 1].done; i += 2) {
-        const struct job *job = &crew->jobs[i];
-        peal_row_info row;
-        fprintf(bench->output.file, "%12llu  %12llu  %8s  %6s      -1",
-                (unsigned long long)(job->count * peal_dtype_size(job->dtype)),
-                (unsigned long long)job->count, nccl_name(job->dtype), peal_op_name(job->op));
-        print_half(bench, job, &crew->results[i]);
-        print_half(bench, &crew->jobs[i + 1], &crew->results[i + 1]);
-        fprintf(bench->output.file, "  %s\n", algorithm_of(bench, job, &row));
-    }
-}
-
-static double average(const struct bench *bench, uint64_t *wrong)
-{
-    const struct crew *crew = &bench->crew;
     double sum = 0;
-    uint32_t n = 0;
     *wrong = 0;
-    for (uint32_t i = 0; i < crew->njobs && crew->results[i].done; i++, n++) {
-        sum += algbw(&crew->jobs[i], crew->results[i].median_us) * bus_factor(crew->ranks);
-        *wrong += crew->results[i].wrong;
+    for (uint32_t i = from; i < to; i++) {
+        sum += busbw(bench, i);
+        *wrong += bench->crew.results[i].wrong;
     }
-    return n ? sum / n : 0;
+    return to > from ? sum / (to - from) : 0;
+}
+
+static uint32_t done_jobs(const struct crew *crew)
+{
+    uint32_t done = 0;
+    while (done < crew->njobs && crew->results[done].done)
+        done++;
+    return done;
+}
+
+/* The lines of the action that job `from` is of; gives the number of the next job. */
+static uint32_t print_block(const struct bench *bench, uint32_t from, uint32_t done)
+{
+    FILE *file = bench->output.file;
+    const struct job *jobs = bench->crew.jobs;
+    const struct action *action = &jobs[from].action;
+    uint64_t wrong;
+    uint32_t last = from, step = 1 + (uint32_t)action_in_place(action);
+    if (from)
+        fputs("\n", file);
+    print_head(bench, action);
+    while (last < done && action_same(&jobs[last].action, action))
+        last++;
+    for (uint32_t i = from; i + step <= last;)
+        i = print_line(bench, i);
+    double mean = average(bench, from, last, &wrong);
+    fprintf(file, "# Out of bounds values : %llu %s\n", (unsigned long long)wrong,
+            wrong ? "FAILED" : "OK");
+    if (action->collective != PEAL_BARRIER)
+        fprintf(file, "# Avg bus bandwidth    : %.4f\n", mean);
+    return last;
 }
 
 static void print_all(const struct bench *bench)
 {
-    uint64_t wrong;
-    double mean = average(bench, &wrong);
-    print_head(bench);
-    print_lines(bench);
-    fprintf(bench->output.file, "# Out of bounds values : %llu %s\n", (unsigned long long)wrong,
-            wrong ? "FAILED" : "OK");
-    fprintf(bench->output.file, "# Avg bus bandwidth    : %.4f\n", mean);
+    uint32_t done = done_jobs(&bench->crew);
+    for (uint32_t i = 0; i < done;)
+        i = print_block(bench, i, done);
+}
+
+static void json_line(json_t *item, const struct bench *bench, uint32_t number)
+{
+    const struct crew *crew = &bench->crew;
+    const struct job *job = &crew->jobs[number];
+    const struct result *result = &crew->results[number];
+    peal_row_info row;
+    json_action(item, &job->action);
+    json_count(item, "ranks", crew->ranks);
+    json_count(item, "bytes", job_bytes(job, crew->ranks));
+    json_count(item, "count", job->count);
+    json_text(item, "dtype", action_dtype_name(&job->action, job->dtype));
+    json_text(item, "op", action_op_name(&job->action, job->op));
+    json_flag(item, "inplace", job->in_place);
+    json_text(item, "algorithm",
+              find_row(crew->table, job, crew->ranks, &row) ? row.algorithm : "");
+    json_number(item, "time_us", result->median_us);
+    json_number(item, "time_best_us", result->best_us);
+    json_number(item, "algbw_gbs", algbw(bench, number));
+    json_number(item, "busbw_gbs", busbw(bench, number));
+    json_count(item, "calls", result->calls);
+    json_flag(item, "checked", job->check);
+    json_count(item, "wrong", result->wrong);
 }
 
 static void json_all(const struct bench *bench)
 {
     const struct crew *crew = &bench->crew;
     uint64_t wrong;
+    uint32_t done = done_jobs(crew);
     json_t *root = json_begin("peal.bench/1");
-    json_number(root, "busbw_gbs", average(bench, &wrong));
+    json_number(root, "busbw_gbs", average(bench, 0, done, &wrong));
     json_count(root, "wrong", wrong);
     json_text(root, "ranks_as", crew->procs ? "processes" : "threads");
     json_engines(root, "engines", crew->info.engines);
     json_engines(root, "stand_ins", crew->info.stand_ins);
     json_t *rows = json_list(root, "rows");
-    for (uint32_t i = 0; i < crew->njobs && crew->results[i].done; i++) {
-        const struct job *job = &crew->jobs[i];
-        peal_row_info row;
-        double gbs = algbw(job, crew->results[i].median_us);
-        json_t *item = json_item(rows);
-        json_text(item, "collective", "allreduce");
-        json_count(item, "ranks", crew->ranks);
-        json_count(item, "bytes", job->count * peal_dtype_size(job->dtype));
-        json_count(item, "count", job->count);
-        json_text(item, "dtype", peal_dtype_name(job->dtype));
-        json_text(item, "op", peal_op_name(job->op));
-        json_flag(item, "inplace", job->in_place);
-        json_text(item, "algorithm", algorithm_of(bench, job, &row));
-        json_number(item, "time_us", crew->results[i].median_us);
-        json_number(item, "time_best_us", crew->results[i].best_us);
-        json_number(item, "algbw_gbs", gbs);
-        json_number(item, "busbw_gbs", gbs * bus_factor(crew->ranks));
-        json_count(item, "calls", crew->results[i].calls);
-        json_flag(item, "checked", job->check);
-        json_count(item, "wrong", crew->results[i].wrong);
-    }
+    for (uint32_t i = 0; i < done; i++)
+        json_line(json_item(rows), bench, i);
     json_end(root, &bench->output);
 }
 
@@ -237,7 +306,7 @@ static int measure(struct bench *bench)
     int code = crew_run(crew);
     for (uint32_t i = 0; i < crew->njobs && code == EXIT_YES; i++)
         if (crew->results[i].wrong) {
-            say_wrong(&crew->jobs[i], &crew->results[i]);
+            say_wrong(&crew->jobs[i], crew->ranks, &crew->results[i]);
             code = EXIT_NO;
         }
     if (code != EXIT_YES && code != EXIT_NO)
@@ -250,40 +319,81 @@ static int measure(struct bench *bench)
     return output_close(&bench->output, code);
 }
 
-static int bench_table(struct bench *bench)
+/* The jobs [from, result) are of one action; request gets their sizes. */
+static uint32_t end_of_action(const struct bench *bench, uint32_t from, peal_request *request)
 {
-    peal_table_info info = {.size = sizeof info};
-    CLI_TRY(say_diag(peal_table_get(bench->table, &info), NULL));
-    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    const struct crew *crew = &bench->crew;
+    const struct action *action = &crew->jobs[from].action;
+    uint32_t next = from;
+    request->min_bytes = request->max_bytes = bench->low ? bench->low : 1;
+    for (; next < crew->njobs && action_same(&crew->jobs[next].action, action); next++)
+        if (job_bytes(&crew->jobs[next], crew->ranks) > request->max_bytes)
+            request->max_bytes = job_bytes(&crew->jobs[next], crew->ranks);
+    return next;
+}
+
+/* A table that serves each of the jobs; those of --collective all that cannot be served go. */
+static int plan_jobs(struct bench *bench, const peal_fabric *fabric, struct job *jobs)
+{
     struct crew *crew = &bench->crew;
-    CLI_TRY(read_crew(bench->cli, info.ranks <= (uint32_t)(cores > 0 ? cores : 1), crew));
+    peal_request request = PEAL_REQUEST_INIT;
+    uint32_t kept = 0;
+    CLI_TRY(read_request(bench->cli, &request));
+    request.ranks = crew->ranks;
+    for (uint32_t i = 0, next; i < crew->njobs; i = next) {
+        struct action action = jobs[i].action;
+        int skip = 0;
+        next = end_of_action(bench, i, &request);
+        CLI_TRY(make_table(bench->cli, fabric, &request, &action, bench->choice.all ? &skip : NULL,
+                           1, &bench->table));
+        for (uint32_t k = i; k < next && !skip; k++)
+            jobs[kept++] = jobs[k];
+    }
+    crew->njobs = kept;
+    return kept ? EXIT_YES : say_diag(PEAL_ERR_UNSUPPORTED, NULL);
+}
+
+static int bench_jobs(struct bench *bench, const peal_fabric *fabric, struct job *jobs)
+{
+    struct crew *crew = &bench->crew;
+    CLI_TRY(make_jobs(bench, jobs));
+    if (fabric)
+        CLI_TRY(plan_jobs(bench, fabric, jobs));
     crew->table = bench->table;
-    crew->ranks = info.ranks;
-    crew->njobs = 2 * bench->points;
+    CLI_TRY(check_sizes(bench->table, crew->jobs, crew->njobs, crew->ranks));
+    return measure(bench);
+}
+
+static int bench_actions(struct bench *bench, const peal_fabric *fabric)
+{
+    struct crew *crew = &bench->crew;
+    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    CLI_TRY(read_crew(bench->cli, crew->ranks <= (uint32_t)(cores > 0 ? cores : 1), crew));
     crew->what = "peal bench: lines";
-    struct job *jobs = need(calloc(crew->njobs, sizeof *jobs));
-    crew->results = need(calloc(crew->njobs, sizeof *crew->results));
+    size_t room = 2 * (size_t)bench->points * bench->actions.count;
+    struct job *jobs = need(calloc(room + 1, sizeof *jobs));
+    crew->results = need(calloc(room + 1, sizeof *crew->results));
     crew->jobs = jobs;
-    int code = make_jobs(bench, jobs);
-    if (code == EXIT_YES)
-        code = check_sizes(bench->table, jobs, crew->njobs);
-    if (code == EXIT_YES)
-        code = measure(bench);
+    int code = bench_jobs(bench, fabric, jobs);
     free(crew->results);
     free(jobs);
     return code;
 }
 
-static int plan_for(struct bench *bench, const peal_fabric *fabric)
+static int choose(struct bench *bench, const peal_fabric *fabric)
 {
-    peal_request request = PEAL_REQUEST_INIT;
-    CLI_TRY(read_request(bench->cli, &request));
-    uint64_t size = peal_dtype_size(bench->dtype);
-    request.min_bytes = bench->low ? bench->low : 1;
-    request.max_bytes = bench->count[bench->points - 1] * size;
-    if (request.max_bytes < request.min_bytes)
-        request.max_bytes = request.min_bytes;
-    return make_table(bench->cli, fabric, &request, NULL, &bench->table);
+    struct cli *cli = bench->cli;
+    peal_table_info info = {.size = sizeof info};
+    if (fabric) {
+        uint32_t ranks = 0;
+        CLI_TRY(cli_u32(cli, OPT_RANKS, &ranks));
+        CLI_TRY(count_ranks(fabric, ranks, &bench->crew.ranks));
+        return choose_all(&bench->choice, bench->crew.ranks, 0, &bench->actions);
+    }
+    CLI_TRY(check_decided(cli, bench->table));
+    CLI_TRY(say_diag(peal_table_get(bench->table, &info), NULL));
+    bench->crew.ranks = info.ranks;
+    return choose_of_table(&bench->choice, bench->table, &bench->actions);
 }
 
 int verb_bench(struct cli *cli)
@@ -297,9 +407,9 @@ int verb_bench(struct cli *cli)
     if (code == EXIT_YES)
         code = load_any(cli, cli->operand[0], &fabric, &bench->table);
     if (code == EXIT_YES)
-        code = fabric ? plan_for(bench, fabric) : check_decided(cli, bench->table);
+        code = choose(bench, fabric);
     if (code == EXIT_YES)
-        code = bench_table(bench);
+        code = bench_actions(bench, fabric);
     peal_table_destroy(bench->table);
     peal_fabric_destroy(fabric);
     free(bench);

@@ -10,6 +10,7 @@ static void put_words(FILE *file, name_fn name, uint32_t known)
         fprintf(file, "%s%s", i ? " " : "", name(i));
 }
 
+/* Each is a list for some verb, and may be "all". */
 static void put_value_case(FILE *file, enum option_id option, name_fn name, uint32_t known)
 {
     fprintf(file, "    --%s", cli_options[option].name);
@@ -17,7 +18,7 @@ static void put_value_case(FILE *file, enum option_id option, name_fn name, uint
         fprintf(file, " | -%c", cli_options[option].letter);
     fputs(") words=\"", file);
     put_words(file, name, known);
-    fputs("\" ;;\n", file);
+    fputs(" all\" ;;\n", file);
 }
 
 static void put_values(FILE *file)
@@ -48,7 +49,7 @@ static void bash(FILE *file)
     fputs("# bash completion of peal; eval \"$(peal completion bash)\"\n"
           "_peal() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
-          "    local words= options=\n"
+          "    local words= options= list=${word%\"${word##*,}\"}\n"
           "    COMPREPLY=()\n"
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n"
           "        COMPREPLY=($(compgen -W \"",
@@ -59,7 +60,7 @@ static void bash(FILE *file)
     put_values(file);
     put_options(file);
     fputs("    if [ -n \"$words\" ]; then\n"
-          "        COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+          "        COMPREPLY=($(compgen -P \"$list\" -W \"$words\" -- \"${word##*,}\"))\n"
           "    elif [ \"${word:0:1}\" = - ]; then\n"
           "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
           "    else\n"

@@ -9,7 +9,7 @@
 
 struct filter {
     struct output *output;
-    uint32_t want_row;
+    const char *want_row; /* by row */
     uint32_t want_rank;
     uint32_t row; /* of the line under way; ANY before the first plan */
     uint32_t rank;
@@ -33,7 +33,7 @@ static void enter_line(struct filter *filter)
 
 static int is_wanted(const struct filter *filter)
 {
-    int row = filter->row == ANY || filter->want_row == ANY || filter->row == filter->want_row;
+    int row = filter->row == ANY || filter->want_row[filter->row];
     int rank = filter->rank == ANY || filter->want_rank == ANY || filter->rank == filter->want_rank;
     return row && rank;
 }
@@ -67,12 +67,13 @@ static peal_status filter_write(void *user, const char *data, size_t bytes)
     return PEAL_OK;
 }
 
-static int dump_text(const peal_table *table, uint32_t row, uint32_t rank, struct output *output)
+static int dump_text(const peal_table *table, const char *rows, int all, uint32_t rank,
+                     struct output *output)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    struct filter filter = {output, row, rank, ANY, ANY, NULL, 0, 0};
+    struct filter filter = {output, rows, rank, ANY, ANY, NULL, 0, 0};
     peal_status status;
-    if (row == ANY && rank == ANY)
+    if (all && rank == ANY)
         status = peal_table_print(table, output_write, output, &diag);
     else
         status = peal_table_print(table, filter_write, &filter, &diag);
@@ -111,23 +112,26 @@ static void json_rank(json_t *programs, const peal_table *table, uint32_t row, u
         json_lane(json_item(list), table, row, rank, i);
 }
 
-static void dump_json(const peal_table *table, const peal_table_info *info, uint32_t want_row,
-                      uint32_t want_rank, const struct output *output)
+static void dump_json(const peal_table *table, const peal_table_info *info,
+                      const struct actions *actions, const char *want_row, uint32_t want_rank,
+                      const struct output *output)
 {
     json_t *root = json_begin("peal.plan/1");
-    json_text(root, "collective", peal_collective_name(info->collective));
+    json_actions(root, actions);
     json_count(root, "ranks", info->ranks);
     json_t *rows = json_list(root, "rows");
     for (uint32_t r = 0; r < info->rows; r++) {
         peal_row_info row = {.size = sizeof row};
         char id[33] = "";
-        if (want_row != ANY && want_row != r)
+        if (!want_row[r])
             continue;
         if (peal_table_row(table, r, &row) != PEAL_OK || peal_table_id(table, r, id) != PEAL_OK)
             break;
         json_t *item = json_item(rows);
         json_count(item, "row", r);
+        struct action action = row_action(&row);
         json_text(item, "id", id);
+        json_action(item, &action);
         json_row(item, &row);
         json_t *programs = json_list(item, "programs");
         for (uint32_t k = 0; k < info->ranks; k++)
@@ -148,37 +152,68 @@ static int wants_json(const struct cli *cli, int *json)
     return EXIT_YES;
 }
 
-static int dump(const struct cli *cli, const peal_table *table, int json)
+/* Which rows are wanted: the given one, of those that serve an action. */
+static int read_rows(const struct cli *cli, const peal_table *table, uint32_t count,
+                     const struct actions *actions, char *rows, int *all)
+{
+    uint32_t only = ANY;
+    CLI_TRY(cli_u32(cli, OPT_ROW, &only));
+    if (cli_given(cli, OPT_ROW) && only >= count)
+        return say_usage("--row %lu: the table has %lu rows", (unsigned long)only,
+                         (unsigned long)count);
+    *all = 1;
+    for (uint32_t r = 0; r < count; r++) {
+        peal_row_info row = {.size = sizeof row};
+        CLI_TRY(say_diag(peal_table_row(table, r, &row), NULL));
+        struct action action = row_action(&row);
+        rows[r] = (only == ANY || only == r) && has_action(actions, &action);
+        *all &= rows[r];
+    }
+    return EXIT_YES;
+}
+
+static int read_rank(const struct cli *cli, uint32_t ranks, uint32_t *rank)
+{
+    CLI_TRY(cli_u32(cli, OPT_RANK, rank));
+    if (cli_given(cli, OPT_RANK) && *rank >= ranks)
+        return say_usage("--rank %lu: the plans have %lu ranks", (unsigned long)*rank,
+                         (unsigned long)ranks);
+    return EXIT_YES;
+}
+
+static int dump(const struct cli *cli, const peal_table *table, const struct actions *actions,
+                int json)
 {
     peal_table_info info = {.size = sizeof info};
-    uint32_t row = ANY, rank = ANY;
+    uint32_t rank = ANY;
+    int all = 1;
     struct output output;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
-    CLI_TRY(cli_u32(cli, OPT_ROW, &row));
-    CLI_TRY(cli_u32(cli, OPT_RANK, &rank));
-    if (cli_given(cli, OPT_ROW) && row >= info.rows)
-        return say_usage("--row %lu: the table has %lu rows", (unsigned long)row,
-                         (unsigned long)info.rows);
-    if (cli_given(cli, OPT_RANK) && rank >= info.ranks)
-        return say_usage("--rank %lu: the plans have %lu ranks", (unsigned long)rank,
-                         (unsigned long)info.ranks);
-    CLI_TRY(output_open(cli, &output));
-    int code = EXIT_YES;
-    if (json)
-        dump_json(table, &info, row, rank, &output);
-    else
-        code = dump_text(table, row, rank, &output);
-    return output_close(&output, code);
+    CLI_TRY(read_rank(cli, info.ranks, &rank));
+    char *rows = need(calloc(info.rows ? info.rows : 1, 1));
+    int code = read_rows(cli, table, info.rows, actions, rows, &all);
+    if (code == EXIT_YES)
+        code = output_open(cli, &output);
+    if (code == EXIT_YES) {
+        if (json)
+            dump_json(table, &info, actions, rows, rank, &output);
+        else
+            code = dump_text(table, rows, all, rank, &output);
+        code = output_close(&output, code);
+    }
+    free(rows);
+    return code;
 }
 
 int verb_dump(struct cli *cli)
 {
     peal_table *table;
+    struct actions actions;
     int json;
     CLI_TRY(cli_operands(cli, 1));
     CLI_TRY(wants_json(cli, &json));
-    CLI_TRY(load_compiled(cli, cli->operand[0], &table));
-    int code = dump(cli, table, json);
+    CLI_TRY(load_compiled(cli, cli->operand[0], &table, &actions));
+    int code = dump(cli, table, &actions, json);
     peal_table_destroy(table);
     return code;
 }

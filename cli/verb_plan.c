@@ -2,7 +2,17 @@
 /* peal plan: a row for each range of sizes, predicted. */
 #include "cli_json.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* What is printed under one title. */
+struct sheet {
+    peal_table *table;
+    struct action action;
+    uint32_t ranks;
+    int in_file; /* the table may hold other actions too */
+    double floor_us;
+};
 
 static const char *classes_text(const peal_row_info *row, char *text, size_t size)
 {
@@ -52,11 +62,15 @@ static void add_row(struct grid *grid, const peal_row_info *row)
     ">x bound|regime"
 
 /* What a message of no size takes at least; 0: unknown. */
-static double latency_floor(struct cli *cli, const peal_fabric *fabric, const peal_request *request)
+static double latency_floor(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
+                            const struct action *action)
 {
     peal_request least = *request;
     peal_row_info row = {.size = sizeof row};
     peal_table *table = NULL;
+    least.collective = action->collective;
+    least.root = action->root;
+    least.peer = action->peer;
     least.min_bytes = least.max_bytes = 1;
     if (peal_table_plan(cli->ctx, fabric, &least, NULL, &table) != PEAL_OK)
         return 0;
@@ -91,6 +105,8 @@ static void explain(const peal_row_info *row, double floor_us, FILE *file)
             bound_cause(row, floor_us));
     if (row->bound_us > 0)
         fprintf(file, "; this takes %.2f times that", row->time_us / row->bound_us);
+    if (row->bound_cut[0])
+        fprintf(file, "\n  bounded by   %s", row->bound_cut);
     fprintf(file, "\n  holds        %lu SMs, %s of scratch memory on a rank\n",
             (unsigned long)row->sms, size_text(row->scratch_bytes, text));
 }
@@ -117,29 +133,38 @@ static void print_candidates(const peal_table *table, uint32_t index, const stru
     grid_print(&grid, output);
 }
 
-static void print_table(const struct cli *cli, const peal_table *table, const peal_table_info *info,
-                        double floor_us, const struct output *output)
+/* The table's next row of the sheet, from *index on. */
+static int next_row(const struct sheet *sheet, uint32_t *index, peal_row_info *row)
+{
+    for (;; ++*index) {
+        row->size = sizeof *row;
+        if (peal_table_row(sheet->table, *index, row) != PEAL_OK)
+            return 0;
+        struct action action = row_action(row);
+        if (!sheet->in_file || action_same(&action, &sheet->action))
+            return 1;
+    }
+}
+
+static void print_sheet(const struct cli *cli, const struct sheet *sheet,
+                        const struct output *output)
 {
     struct grid grid;
+    peal_row_info row;
+    char text[ACTION_TEXT];
     fprintf(output->file,
             "%s by %lu ranks; times and bandwidths are predictions at the end of "
             "each range\n\n",
-            peal_collective_name(info->collective), (unsigned long)info->ranks);
+            action_text(&sheet->action, text), (unsigned long)sheet->ranks);
     grid_begin(&grid, HEADING);
-    for (uint32_t i = 0; i < info->rows; i++) {
-        peal_row_info row = {.size = sizeof row};
-        if (peal_table_row(table, i, &row) == PEAL_OK)
-            add_row(&grid, &row);
-    }
+    for (uint32_t i = 0; next_row(sheet, &i, &row); i++)
+        add_row(&grid, &row);
     grid_print(&grid, output);
-    for (uint32_t i = 0; i < info->rows; i++) {
-        peal_row_info row = {.size = sizeof row};
-        if (peal_table_row(table, i, &row) != PEAL_OK)
-            break;
+    for (uint32_t i = 0; next_row(sheet, &i, &row); i++) {
         if (cli_given(cli, OPT_EXPLAIN))
-            explain(&row, floor_us, output->file);
+            explain(&row, sheet->floor_us, output->file);
         if (cli_given(cli, OPT_CANDIDATES))
-            print_candidates(table, i, output);
+            print_candidates(sheet->table, i, output);
     }
 }
 
@@ -153,58 +178,129 @@ static void json_candidates(json_t *object, const peal_table *table, uint32_t in
     }
 }
 
-static void json_table(const struct cli *cli, const peal_table *table, const peal_table_info *info,
-                       const struct output *output)
+static void json_sheet(json_t *object, const struct cli *cli, const struct sheet *sheet)
 {
-    json_t *root = json_begin("peal.table/1");
-    json_text(root, "collective", peal_collective_name(info->collective));
-    json_count(root, "ranks", info->ranks);
-    json_t *list = json_list(root, "rows");
-    for (uint32_t i = 0; i < info->rows; i++) {
-        peal_row_info row = {.size = sizeof row};
-        if (peal_table_row(table, i, &row) != PEAL_OK)
-            break;
+    peal_row_info row;
+    json_action(object, &sheet->action);
+    json_count(object, "ranks", sheet->ranks);
+    json_t *list = json_list(object, "rows");
+    for (uint32_t i = 0; next_row(sheet, &i, &row); i++) {
         json_t *item = json_item(list);
         json_row(item, &row);
         if (cli_given(cli, OPT_CANDIDATES))
-            json_candidates(item, table, i);
+            json_candidates(item, sheet->table, i);
+    }
+}
+
+static void json_sheets(const struct cli *cli, const struct sheet *sheets, uint32_t count,
+                        const struct output *output)
+{
+    json_t *root = json_begin("peal.table/1");
+    if (count == 1) {
+        json_sheet(root, cli, &sheets[0]);
+    } else {
+        json_t *list = json_list(root, "tables");
+        for (uint32_t i = 0; i < count; i++)
+            json_sheet(json_item(list), cli, &sheets[i]);
     }
     json_end(root, output);
 }
 
-static int show(const struct cli *cli, const peal_table *table, double floor_us)
+static int show(const struct cli *cli, const struct sheet *sheets, uint32_t count)
+{
+    struct output output;
+    CLI_TRY(output_open(cli, &output));
+    if (cli_given(cli, OPT_JSON)) {
+        json_sheets(cli, sheets, count, &output);
+        return output_close(&output, EXIT_YES);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (i)
+            fputc('\n', output.file);
+        print_sheet(cli, &sheets[i], &output);
+    }
+    return output_close(&output, EXIT_YES);
+}
+
+/* ---- */
+
+static int plan_sheet(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
+                      int *skip, struct sheet *sheet)
+{
+    CLI_TRY(plan_table(cli, fabric, request, &sheet->action, skip, 1, &sheet->table));
+    if (sheet->table && cli_given(cli, OPT_EXPLAIN))
+        sheet->floor_us = latency_floor(cli, fabric, request, &sheet->action);
+    return EXIT_YES;
+}
+
+static struct sheet *make_sheets(const struct actions *actions, uint32_t ranks, peal_table *table)
+{
+    struct sheet *sheets = need(calloc(actions->count + 1, sizeof *sheets));
+    for (uint32_t i = 0; i < actions->count; i++)
+        sheets[i] = (struct sheet){table, actions->list[i], ranks, table != NULL, 0};
+    return sheets;
+}
+
+/* Those that could be planned come first; gives their number. */
+static int plan_sheets(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
+                       int may_skip, struct sheet *sheets, uint32_t *count)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count; i++) {
+        int skip = 0;
+        struct sheet sheet = sheets[i];
+        CLI_TRY(plan_sheet(cli, fabric, request, may_skip ? &skip : NULL, &sheet));
+        if (!skip)
+            sheets[kept++] = sheet;
+    }
+    *count = kept;
+    return kept ? EXIT_YES : say_diag(PEAL_ERR_UNSUPPORTED, NULL);
+}
+
+static int plan_fabric(struct cli *cli, const peal_fabric *fabric, const struct choice *choice)
+{
+    peal_request request = PEAL_REQUEST_INIT;
+    struct actions actions;
+    CLI_TRY(read_request(cli, &request));
+    CLI_TRY(count_ranks(fabric, request.ranks, &request.ranks));
+    CLI_TRY(choose_all(choice, request.ranks, 0, &actions));
+    struct sheet *sheets = make_sheets(&actions, request.ranks, NULL);
+    uint32_t count = actions.count;
+    int code = plan_sheets(cli, fabric, &request, choice->all, sheets, &count);
+    if (code == EXIT_YES)
+        code = show(cli, sheets, count);
+    for (uint32_t i = 0; i < count; i++)
+        peal_table_destroy(sheets[i].table);
+    free(sheets);
+    return code;
+}
+
+static int plan_file(struct cli *cli, peal_table *table, const struct choice *choice)
 {
     peal_table_info info = {.size = sizeof info};
-    struct output output;
+    struct actions actions;
+    if (cli_given(cli, OPT_CANDIDATES))
+        return say_usage("a plan file has no candidates; give the topology");
+    CLI_TRY(check_decided(cli, table));
+    CLI_TRY(choose_of_table(choice, table, &actions));
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
-    CLI_TRY(output_open(cli, &output));
-    if (cli_given(cli, OPT_JSON))
-        json_table(cli, table, &info, &output);
-    else
-        print_table(cli, table, &info, floor_us, &output);
-    return output_close(&output, EXIT_YES);
+    struct sheet *sheets = make_sheets(&actions, info.ranks, table);
+    int code = show(cli, sheets, actions.count);
+    free(sheets);
+    return code;
 }
 
 int verb_plan(struct cli *cli)
 {
     peal_request request = PEAL_REQUEST_INIT;
+    struct choice choice;
     peal_fabric *fabric;
-    peal_table *table = NULL;
+    peal_table *table;
     CLI_TRY(cli_operands(cli, 1));
-    CLI_TRY(read_request(cli, &request));
+    CLI_TRY(read_request(cli, &request)); /* before a file is opened */
+    CLI_TRY(read_choice(cli, 0, &choice));
     CLI_TRY(load_any(cli, cli->operand[0], &fabric, &table));
-    int code = EXIT_YES;
-    if (fabric)
-        code = plan_table(cli, fabric, &request, &table);
-    else if (cli_given(cli, OPT_CANDIDATES))
-        code = say_usage("a plan file has no candidates; give the topology");
-    else
-        code = check_decided(cli, table);
-    double floor_us = 0;
-    if (code == EXIT_YES && fabric && cli_given(cli, OPT_EXPLAIN))
-        floor_us = latency_floor(cli, fabric, &request);
-    if (code == EXIT_YES)
-        code = show(cli, table, floor_us);
+    int code = fabric ? plan_fabric(cli, fabric, &choice) : plan_file(cli, table, &choice);
     peal_table_destroy(table);
     peal_fabric_destroy(fabric);
     return code;

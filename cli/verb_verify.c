@@ -34,11 +34,12 @@ static void on_finding(void *user, const peal_finding *finding)
     json_text(item, "text", finding->text);
 }
 
-static void print_summary(const peal_verify_report *report, const peal_table_info *info, int proven,
-                          double seconds, FILE *file)
+static void print_summary(const peal_verify_report *report, const peal_table_info *info,
+                          const struct actions *actions, int proven, double seconds, FILE *file)
 {
-    fprintf(file, "%s: %s by %lu ranks, %lu plans; ", proven ? "proven" : "NOT PROVEN",
-            peal_collective_name(info->collective), (unsigned long)info->ranks,
+    fprintf(file, "%s: ", proven ? "proven" : "NOT PROVEN");
+    print_actions(actions, file);
+    fprintf(file, " by %lu ranks, %lu plans; ", (unsigned long)info->ranks,
             (unsigned long)info->rows);
     if (!proven)
         fprintf(file, "%lu findings; ", (unsigned long)report->findings);
@@ -47,10 +48,11 @@ static void print_summary(const peal_verify_report *report, const peal_table_inf
 }
 
 static void end_json(json_t *root, const peal_verify_report *report, const peal_table_info *info,
-                     int proven, double seconds, const struct output *output)
+                     const struct actions *actions, int proven, double seconds,
+                     const struct output *output)
 {
     json_flag(root, "ok", proven);
-    json_text(root, "collective", peal_collective_name(info->collective));
+    json_actions(root, actions);
     json_count(root, "ranks", info->ranks);
     json_count(root, "rows", info->rows);
     json_count(root, "steps", report->steps);
@@ -59,7 +61,8 @@ static void end_json(json_t *root, const peal_verify_report *report, const peal_
     json_end(root, output);
 }
 
-static int prove(struct cli *cli, peal_table *table, const struct output *output)
+static int prove(struct cli *cli, peal_table *table, const struct actions *actions,
+                 const struct output *output)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_verify_report report = {.size = sizeof report};
@@ -73,9 +76,9 @@ static int prove(struct cli *cli, peal_table *table, const struct output *output
     peal_status status = peal_table_verify(table, on_finding, &found, &report, &diag);
     double seconds = (double)(now_ns() - start) / 1e9;
     if (root)
-        end_json(root, &report, &info, status == PEAL_OK, seconds, output);
+        end_json(root, &report, &info, actions, status == PEAL_OK, seconds, output);
     else if (status == PEAL_OK || status == PEAL_ERR_UNPROVEN)
-        print_summary(&report, &info, status == PEAL_OK, seconds, output->file);
+        print_summary(&report, &info, actions, status == PEAL_OK, seconds, output->file);
     if (status == PEAL_ERR_UNPROVEN)
         return EXIT_NO; /* the findings have been told */
     return status == PEAL_OK ? EXIT_YES : say_diag(status, &diag);
@@ -84,12 +87,15 @@ static int prove(struct cli *cli, peal_table *table, const struct output *output
 int verb_verify(struct cli *cli)
 {
     peal_table *table;
+    struct actions actions;
     struct output output;
     CLI_TRY(cli_operands(cli, 1));
-    CLI_TRY(load_compiled(cli, cli->operand[0], &table));
-    int code = output_open(cli, &output);
+    CLI_TRY(load_compiled(cli, cli->operand[0], &table, &actions));
+    int code = table_actions(table, &actions); /* all is proven, also what options do not name */
     if (code == EXIT_YES)
-        code = output_close(&output, prove(cli, table, &output));
+        code = output_open(cli, &output);
+    if (code == EXIT_YES)
+        code = output_close(&output, prove(cli, table, &actions, &output));
     peal_table_destroy(table);
     return code;
 }

@@ -19,8 +19,8 @@ static uint64_t expected_bytes(const struct crew *crew)
     uint64_t most = 0;
     for (uint32_t i = 0; i < crew->njobs; i++) {
         const struct job *job = &crew->jobs[i];
-        uint64_t need = yard_slot(job->count * peal_dtype_size(job->dtype)) * job->calls;
-        if (job->check && need > most)
+        uint64_t need = yard_slot(job_bytes(job, crew->ranks)) * job->calls;
+        if (job->check && action_reduces(&job->action) && need > most)
             most = need;
     }
     return most;
@@ -45,7 +45,8 @@ struct yard *yard_make(const struct crew *crew)
     uint64_t head = whole_pages(sizeof(struct yard));
     uint64_t results = whole_pages(crew->njobs * sizeof(struct result));
     uint64_t times = whole_pages(times_bytes(crew));
-    uint64_t total = head + results + times + whole_pages(expected_bytes(crew));
+    uint64_t entered = whole_pages(crew->ranks * sizeof(atomic_uint));
+    uint64_t total = head + results + times + entered + whole_pages(expected_bytes(crew));
     char *memory = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
@@ -58,7 +59,8 @@ struct yard *yard_make(const struct crew *crew)
     yard->crowded = (long)crew->ranks > sysconf(_SC_NPROCESSORS_ONLN);
     yard->results = (struct result *)(void *)(memory + head);
     yard->times = (double *)(void *)(memory + head + results);
-    yard->expected = memory + head + results + times;
+    yard->entered = (atomic_uint *)(void *)(memory + head + results + times);
+    yard->expected = memory + head + results + times + entered;
     yard->bytes = (size_t)total;
     (void)sem_init(&yard->ended, 1, 0);
     return yard;

@@ -26,9 +26,10 @@ struct yard {
     peal_comm_info info;
     sem_t ended; /* raised by each rank at its end */
     struct result *results;
-    double *times;  /* [round][rank] of the job under way */
-    char *expected; /* results of the job under way, one for each call of a round */
-    size_t bytes;   /* of this mapping */
+    double *times;        /* [round][rank] of the job under way */
+    atomic_uint *entered; /* [rank] barriers that it has entered */
+    char *expected;       /* results of the job under way, one for each call of a round */
+    size_t bytes;         /* of this mapping */
 };
 
 /* Where one call's buffers lie within a rank's own memory. */

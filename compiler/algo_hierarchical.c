@@ -171,14 +171,42 @@ static void cost_outer_tree(struct planner *planner, struct candidate *candidate
         cost_outer_level(planner, candidate, level + 1, 0, 1 + height + level);
 }
 
+static void cost_outer_doubling(struct planner *planner, struct candidate *candidate)
+{
+    const struct group *group = &planner->group;
+    uint32_t m = group->nhosts, steps = peal_doubling_steps(m), core = 1u << steps;
+    for (uint32_t k = 0; k < steps + (m > core ? 2 : 0); k++) {
+        struct stage stage = {.levels = 1, .chain = 1, .lane = 1};
+        for (uint32_t h = 0; h < m; h++) {
+            uint32_t to = h < core ? h ^ 1u << k : h - core;
+            if (k < steps ? h >= core : h < core)
+                continue;
+            for (uint32_t g = 0; g < candidate->gateways; g++) {
+                struct hop hop;
+                uint32_t low = gateway(group, h, candidate->gateways, g);
+                uint32_t high = gateway(group, to, candidate->gateways, g);
+                peal_planner_hop(planner, k > steps ? high : low, k > steps ? low : high, &hop);
+                note_hop(&hop, &stage);
+                peal_planner_load(planner, &hop, 1.0 / candidate->gateways, hop.scale);
+            }
+        }
+        stage.gap_us *= candidate->channels - 1.0;
+        peal_candidate_stage(planner, candidate, &stage, 0);
+    }
+}
+
 static uint32_t chunks_per_shard(const struct group *group, enum outer outer)
 {
+    if (outer == OUTER_DOUBLING)
+        return 1;
     return outer == OUTER_RING ? group->nhosts : 2; /* on one host a shard is one chunk */
 }
 
 static uint64_t slot_count(const struct group *group, const struct candidate *candidate)
 {
-    uint64_t outer = candidate->outer == OUTER_RING ? peal_ring_width(group->nhosts) : 2 * 2;
+    uint64_t outer = candidate->outer == OUTER_RING   ? peal_ring_width(group->nhosts)
+                     : candidate->outer == OUTER_TREE ? 2 * 2
+                                                      : peal_doubling_steps(group->nhosts) + 1;
     uint64_t feed = group->direct_hosts ? 0
                                         : (uint64_t)(group->local_max - 1) *
                                               chunks_per_shard(group, candidate->outer);
@@ -212,14 +240,16 @@ static peal_status cost_one(struct planner *planner, enum outer outer, uint32_t 
                                   .outer = outer,
                                   .max_bytes = UINT64_MAX,
                                   .chunks = gateways * channels * per_shard,
-                                  .lanes = channels * (outer == OUTER_RING ? 4 : 8)};
+                                  .lanes = channels * (outer == OUTER_TREE ? 8 : 4)};
     candidate.hop_share = 1.0 / candidate.chunks;
     candidate.slots = slot_count(group, &candidate);
     cost_inner(planner, &candidate, 1, 0);
     if (outer == OUTER_RING)
         cost_outer_ring(planner, &candidate);
-    else
+    else if (outer == OUTER_TREE)
         cost_outer_tree(planner, &candidate);
+    else
+        cost_outer_doubling(planner, &candidate);
     cost_inner(planner, &candidate, 0, STAGES_MAX - 1);
     peal_candidate_total(planner, &candidate);
     return add_tiles(planner, &candidate);
@@ -228,7 +258,7 @@ static peal_status cost_one(struct planner *planner, enum outer outer, uint32_t 
 static peal_status cost_channels(struct planner *planner, enum outer outer, uint32_t gateways)
 {
     static const uint32_t options[] = {1, 2, 4, 8, 12};
-    uint32_t most = PLAN_LANES_MAX / (outer == OUTER_RING ? LANES_RING : LANES_TREE);
+    uint32_t most = PLAN_LANES_MAX / (outer == OUTER_TREE ? LANES_TREE : LANES_RING);
     uint32_t asked = planner->request.channels;
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         uint32_t channels = asked ? asked : options[i];
@@ -256,8 +286,10 @@ static peal_status enumerate(struct planner *planner)
         if (gateways > group->local_min || repeated)
             continue;
         PEAL_TRY(cost_channels(planner, OUTER_RING, gateways));
-        if (group->nhosts > 1)
+        if (group->nhosts > 1) {
             PEAL_TRY(cost_channels(planner, OUTER_TREE, gateways));
+            PEAL_TRY(cost_channels(planner, OUTER_DOUBLING, gateways));
+        }
         if (planner->request.gateways)
             break;
     }
@@ -310,9 +342,12 @@ static void prepare(struct build *b, const struct candidate *candidate)
         if (candidate->outer == OUTER_RING) {
             uint32_t width = group->nhosts > 1 ? peal_ring_width(group->nhosts) : 1;
             peal_build_region(b, PLAN_BUF_SCRATCH, width, depth, bytes);
+        } else if (candidate->outer == OUTER_TREE) {
+            peal_build_region(b, PLAN_BUF_SCRATCH, 2, depth, bytes);
+            peal_build_region(b, PLAN_BUF_SCRATCH, 2, depth, bytes);
         } else {
-            peal_build_region(b, PLAN_BUF_SCRATCH, 2, depth, bytes);
-            peal_build_region(b, PLAN_BUF_SCRATCH, 2, depth, bytes);
+            peal_build_region(b, PLAN_BUF_SCRATCH, peal_doubling_steps(group->nhosts) + 1, depth,
+                              bytes);
         }
         if (!group->direct_hosts)
             peal_build_region(b, PLAN_BUF_SCRATCH, (group->local_max - 1) * per_shard, depth,
@@ -348,7 +383,7 @@ static void fold_lane(struct build *b, const struct shape *s)
     peal_build_section(b, 1);
     for (uint32_t i = 0; i < s->per_shard; i++)
         fold_chunk(b, s, i);
-    if (s->candidate->outer == OUTER_RING)
+    if (s->candidate->outer != OUTER_TREE)
         peal_build_signal(b, s->rank, s->sem0 + (s->group->nhosts == 1 ? SEM_DONE : SEM_FOLDED));
     for (uint32_t r = s->first; b->plan->tile_bytes && r < s->last; r++)
         if (!peal_build_direct(b, r))
@@ -382,6 +417,28 @@ static void feed_lane(struct build *b, const struct shape *s)
         peal_build_drain(b);
 }
 
+static void doubling_lane(struct build *b, const struct shape *s, const uint32_t *members,
+                          uint8_t from, int alone)
+{
+    struct doubling_part part = {.n = s->group->nhosts,
+                                 .self = s->host,
+                                 .members = members,
+                                 .chunk = chunk_of(s, s->shard, 0),
+                                 .in_buffer = from,
+                                 .region = s->outer_region,
+                                 .depth = SLOT_DEPTH,
+                                 .sem0 = s->sem0 + SEM_OUTER,
+                                 .credits = b->plan->tile_bytes != 0};
+    peal_build_lane(b);
+    peal_build_section(b, 1);
+    if (!alone)
+        peal_build_wait(b, s->rank, s->sem0 + SEM_FOLDED, 0);
+    peal_doubling_body(b, &part);
+    if (!alone)
+        peal_build_signal(b, s->rank, s->sem0 + SEM_DONE);
+    peal_build_drain(b);
+}
+
 static void outer_lanes(struct build *b, const struct shape *s, const uint32_t *members)
 {
     uint32_t m = s->group->nhosts;
@@ -405,6 +462,10 @@ static void outer_lanes(struct build *b, const struct shape *s, const uint32_t *
         if (!alone)
             peal_build_signal(b, s->rank, s->sem0 + SEM_DONE);
         peal_build_drain(b);
+        return;
+    }
+    if (s->candidate->outer == OUTER_DOUBLING) {
+        doubling_lane(b, s, members, from, alone);
         return;
     }
     for (uint32_t tree = 0; tree < 2; tree++) {
@@ -511,7 +572,7 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
             s.shard = g;
     for (uint32_t h = 0; s.shard != NO_RANK && h < group->nhosts; h++)
         members[h] = gateway(group, h, candidate->gateways, s.shard);
-    uint32_t outer_regions = candidate->outer == OUTER_RING ? 1 : 2;
+    uint32_t outer_regions = candidate->outer == OUTER_TREE ? 2 : 1;
     uint32_t per_channel = outer_regions + (group->direct_hosts ? 0 : 1);
     for (s.channel = 0; s.channel < candidate->channels; s.channel++) {
         s.sem0 = SEM_COUNT * s.channel;
@@ -526,8 +587,11 @@ static void detail(const struct candidate *candidate, char *text, size_t size)
 {
     snprintf(text, size, "%u gateway%s a host, outer %s, %u channel%s", candidate->gateways,
              candidate->gateways == 1 ? "" : "s",
-             candidate->outer == OUTER_RING ? "ring" : "double binary tree", candidate->channels,
-             candidate->channels == 1 ? "" : "s");
+             candidate->outer == OUTER_RING   ? "ring"
+             : candidate->outer == OUTER_TREE ? "double binary tree"
+                                              : "recursive doubling",
+             candidate->channels, candidate->channels == 1 ? "" : "s");
 }
 
-const struct algo peal_algo_hierarchical = {"hierarchical", enumerate, prepare, emit, detail};
+const struct algo peal_algo_hierarchical = {
+    "hierarchical", 1u << PEAL_ALLREDUCE, enumerate, prepare, emit, detail};

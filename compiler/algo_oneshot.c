@@ -90,4 +90,5 @@ static void detail(const struct candidate *candidate, char *text, size_t size)
              candidate->channels == 1 ? "" : "s");
 }
 
-const struct algo peal_algo_oneshot = {"oneshot", enumerate, prepare, emit, detail};
+const struct algo peal_algo_oneshot = {"oneshot", 1u << PEAL_ALLREDUCE, enumerate, prepare, emit,
+                                       detail};

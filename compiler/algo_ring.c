@@ -28,6 +28,7 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels, uin
 {
     uint32_t n = planner->group.n;
     uint64_t slots = 2ull * peal_ring_width(n) * channels;
+    int once = planner->request.collective != PEAL_ALLREDUCE; /* round the ring */
     struct candidate candidate = {.algo = ALGO_RING,
                                   .channels = channels,
                                   .tile_bytes = ring_tile(planner, slots),
@@ -36,7 +37,7 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels, uin
                                   .lanes = channels,
                                   .slots = slots,
                                   .hop_share = 1.0 / n / channels};
-    struct stage stage = {.levels = 2 * (n - 1), .chain = 1};
+    struct stage stage = {.levels = (once ? 1 : 2) * (n - 1), .chain = 1};
     int direct = 1;
     for (uint32_t c = 0; c < channels; c++) {
         peal_ring_order(planner, c, order);
@@ -54,6 +55,10 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels, uin
      * only folds. */
     peal_candidate_stage(planner, &candidate, &stage, (direct ? 1.5 : 0.75) * candidate.hop_share);
     peal_candidate_total(planner, &candidate);
+    if (planner->request.collective == PEAL_ALLGATHER) { /* no slots, nothing to tile for */
+        candidate.slots = candidate.tile_bytes = 0;
+        return peal_planner_add(planner, &candidate);
+    }
     PEAL_TRY(peal_planner_add(planner, &candidate));
     candidate.tile_bytes = 0; /* half the slots, as long as whole chunks fit the bound */
     return planner->request.tile_bytes ? PEAL_OK : peal_planner_add(planner, &candidate);
@@ -87,8 +92,34 @@ static void prepare(struct build *b, const struct candidate *candidate)
     b->plan->nchunks = candidate->chunks;
     b->plan->nsems = (uint16_t)(3 * candidate->channels);
     uint32_t width = peal_ring_width(b->plan->nranks);
-    for (uint32_t c = 0; c < candidate->channels; c++)
-        peal_build_region(b, PLAN_BUF_SCRATCH, width, depth, peal_build_slot_bytes(b));
+    for (uint32_t c = 0; c < candidate->channels; c++) {
+        if (b->plan->collective != PEAL_ALLGATHER)
+            peal_build_region(b, PLAN_BUF_SCRATCH, width, depth, peal_build_slot_bytes(b));
+        if (b->plan->collective == PEAL_REDUCE_SCATTER)
+            peal_build_region(b, PLAN_BUF_SCRATCH, ROOTED_STAGES, 1, peal_build_slot_bytes(b));
+    }
+}
+
+static void emit_body(struct build *b, struct ring_part *part, uint32_t channel)
+{
+    switch (b->plan->collective) {
+    case PEAL_REDUCE_SCATTER:
+        part->chunk0 = channel;
+        part->region = 2 * channel;
+        part->stage_region = 2 * channel + 1;
+        peal_build_section(b, 1);
+        peal_ring_reduce_scatter(b, part);
+        break;
+    case PEAL_ALLGATHER:
+        part->chunk0 = channel;
+        peal_ring_enter(b, part);
+        peal_build_section(b, 1);
+        peal_ring_allgather(b, part);
+        break;
+    default:
+        peal_build_section(b, 1);
+        peal_ring_body(b, part);
+    }
 }
 
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
@@ -107,14 +138,14 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
                                  .in_buffer = PLAN_BUF_IN,
                                  .region = c,
                                  .width = peal_ring_width(n),
-                                 .sem0 = 3 * c};
+                                 .sem0 = 3 * c,
+                                 .channels = candidate->channels};
         part.credits = b->plan->tile_bytes != 0 || part.width < n - 1;
         peal_ring_order(b->planner, c, order);
         while (order[part.self] != rank)
             part.self++;
         peal_build_lane(b);
-        peal_build_section(b, 1);
-        peal_ring_body(b, &part);
+        emit_body(b, &part, c);
         peal_build_drain(b);
     }
     peal_free(ctx, order, n * sizeof *order);
@@ -126,4 +157,7 @@ static void detail(const struct candidate *candidate, char *text, size_t size)
              candidate->channels == 1 ? "" : "s");
 }
 
-const struct algo peal_algo_ring = {"ring", enumerate, prepare, emit, detail};
+const struct algo peal_algo_ring = {
+    "ring",    1u << PEAL_ALLREDUCE | 1u << PEAL_REDUCE_SCATTER | 1u << PEAL_ALLGATHER,
+    enumerate, prepare,
+    emit,      detail};

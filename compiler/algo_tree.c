@@ -70,12 +70,14 @@ static peal_status enumerate(struct planner *planner)
     const struct group *group = &planner->group;
     if (group->n < 2)
         return PEAL_OK;
+    int rooted = planner->request.collective != PEAL_ALLREDUCE;
     uint32_t asked = planner->request.channels;
     for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX / 2;
          channels = asked ? UINT32_MAX : channels * 2) {
         if (channels > 1 && !group->accelerators)
             break;
-        PEAL_TRY(cost_tree(planner, channels));
+        PEAL_TRY(rooted ? peal_rooted_enumerate(planner, ALGO_TREE, channels)
+                        : cost_tree(planner, channels));
     }
     return PEAL_OK;
 }
@@ -83,6 +85,10 @@ static peal_status enumerate(struct planner *planner)
 static void prepare(struct build *b, const struct candidate *candidate)
 {
     uint32_t depth = b->plan->tile_bytes ? SLOT_DEPTH : 1;
+    if (b->plan->collective != PEAL_ALLREDUCE) {
+        peal_rooted_prepare(b, candidate);
+        return;
+    }
     b->plan->nchunks = candidate->chunks;
     b->plan->nsems = (uint16_t)(6 * candidate->channels);
     for (uint32_t i = 0; i < 2 * candidate->channels; i++)
@@ -93,6 +99,10 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
 {
     uint32_t n = b->plan->nranks;
     peal_ctx *ctx = b->plan->ctx;
+    if (b->plan->collective != PEAL_ALLREDUCE) {
+        peal_rooted_emit(b, candidate, rank);
+        return;
+    }
     uint32_t *members = peal_alloc(ctx, n * sizeof *members);
     if (!members) {
         b->status = PEAL_ERR_MEMORY;
@@ -120,8 +130,12 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
 
 static void detail(const struct candidate *candidate, char *text, size_t size)
 {
-    snprintf(text, size, "double binary tree, %u channel%s", candidate->channels,
-             candidate->channels == 1 ? "" : "s");
+    snprintf(text, size, "%s tree, %u channel%s",
+             candidate->chunks == candidate->channels ? "binomial" : "double binary",
+             candidate->channels, candidate->channels == 1 ? "" : "s");
 }
 
-const struct algo peal_algo_tree = {"tree", enumerate, prepare, emit, detail};
+const struct algo peal_algo_tree = {
+    "tree",    1u << PEAL_ALLREDUCE | 1u << PEAL_BROADCAST | 1u << PEAL_REDUCE,
+    enumerate, prepare,
+    emit,      detail};

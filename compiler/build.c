@@ -254,6 +254,28 @@ void peal_build_wait(struct build *b, uint32_t peer, uint32_t sem, uint32_t lag)
     add_step(b, &step);
 }
 
+uint32_t peal_build_stage(struct build *b)
+{
+    struct plan_step step = {0};
+    step.op = PLAN_AWAIT;
+    step.event = (uint8_t)b->next_event;
+    step.after = PLAN_NO_EVENT;
+    add_step(b, &step);
+    return b->next_event;
+}
+
+void peal_build_await_last(struct build *b)
+{
+    uint32_t last = (b->next_event + EVENTS_USED - 1) % EVENTS_USED;
+    struct plan_step step = {0};
+    if (!(b->events >> last & 1))
+        return;
+    step.op = PLAN_AWAIT;
+    step.event = (uint8_t)last;
+    step.after = PLAN_NO_EVENT;
+    add_step(b, &step);
+}
+
 void peal_build_drain(struct build *b)
 {
     peal_build_section(b, 2);

@@ -26,14 +26,17 @@ struct group {
     uint32_t *host_first; /* nhosts + 1: ranks of host h are [host_first[h], host_first[h + 1]) */
     uint32_t local_min;   /* ranks on the smallest and the largest host */
     uint32_t local_max;
-    int accelerators;  /* 0: host processes, whose lanes share one core */
-    int direct_hosts;  /* every pair of one host reaches each other by load and store */
-    double bound_beta; /* us per byte: no schedule moves a message faster */
+    int accelerators; /* 0: host processes, whose lanes share one core */
+    int direct_hosts; /* every pair of one host reaches each other by load and store */
+    /* No schedule takes less: us per byte, for each collective, and start-up. */
+    double bound_beta[PEAL_COLLECTIVE_COUNT];
     double bound_alpha;
-    uint64_t bound_resource;
+    char cut[160]; /* which ranks' links bound allgather and reduce-scatter; "" not searched */
 };
+/* The exact bounds of block collectives and broadcast, of groups small enough to search. */
+peal_status peal_group_exact_bounds(struct group *group, uint32_t root);
 peal_status peal_group_init(struct group *group, peal_ctx *ctx, const peal_fabric *fabric,
-                            uint32_t ranks, peal_diag *diag);
+                            uint32_t ranks, uint32_t root, peal_diag *diag);
 void peal_group_free(struct group *group);
 uint32_t peal_group_host(const struct group *group, uint32_t rank);
 
@@ -54,10 +57,20 @@ void peal_load_clear(struct load *load);
 void peal_load_add(struct load *load, const struct topo_path *path, double share, double scale);
 
 /* ---- candidates ---------------------------------------------------------- */
-enum algorithm { ALGO_ONESHOT, ALGO_TWOSHOT, ALGO_TREE, ALGO_RING, ALGO_HIERARCHICAL, ALGO_COUNT };
+enum algorithm {
+    ALGO_ONESHOT,
+    ALGO_TWOSHOT,
+    ALGO_DIRECT,
+    ALGO_DOUBLING,
+    ALGO_TREE,
+    ALGO_CHAIN,
+    ALGO_RING,
+    ALGO_HIERARCHICAL,
+    ALGO_COUNT
+};
 #define ALGO_ANY ALGO_COUNT
 
-enum outer { OUTER_RING, OUTER_TREE };
+enum outer { OUTER_RING, OUTER_TREE, OUTER_DOUBLING };
 
 /* `levels` dependent steps, each costing alpha + gap + us_per_byte x tile. In a chain, one lane
  * runs them all before it turns to its next tile; otherwise each level is a lane of its own. */
@@ -134,6 +147,8 @@ struct hop {
     double scale;
 };
 void peal_planner_hop(const struct planner *planner, uint32_t from, uint32_t to, struct hop *hop);
+/* No schedule of the request is faster than this, in microseconds. */
+double peal_planner_bound(const struct planner *planner, uint64_t bytes);
 /* `share` of the message travels over the hop, at `scale` of its bandwidth. */
 void peal_planner_load(struct planner *planner, const struct hop *hop, double share, double scale);
 /* Bytes per second / 1e9 that one lane moves: an SM's share, or without bound on a host. */
@@ -165,6 +180,10 @@ void peal_build_push(struct build *b, uint32_t chunk, struct plan_operand src,
                      struct plan_operand dst, uint32_t sem);
 void peal_build_signal(struct build *b, uint32_t peer, uint32_t sem);
 void peal_build_wait(struct build *b, uint32_t peer, uint32_t sem, uint32_t lag);
+/* A stage slot that the next push may send from: the last transfer out of it has read it. */
+uint32_t peal_build_stage(struct build *b);
+/* Waits until the last push has read its source. */
+void peal_build_await_last(struct build *b);
 /* Awaits every event the lane has used; belongs in post. */
 void peal_build_drain(struct build *b);
 int peal_build_direct(const struct build *b, uint32_t peer);
@@ -179,6 +198,7 @@ peal_status peal_lower(const struct planner *planner, const struct candidate *ca
 /* ---- algorithms -------------------------------------------------------------- */
 struct algo {
     const char *name;
+    uint32_t collectives; /* bit 1 << collective: which it serves */
     peal_status (*enumerate)(struct planner *planner);
     /* What is common to all ranks (chunks, regions, semaphores), then one rank's program. */
     void (*prepare)(struct build *b, const struct candidate *candidate);
@@ -187,7 +207,10 @@ struct algo {
 };
 extern const struct algo peal_algo_oneshot;
 extern const struct algo peal_algo_twoshot;
+extern const struct algo peal_algo_direct;
+extern const struct algo peal_algo_doubling;
 extern const struct algo peal_algo_tree;
+extern const struct algo peal_algo_chain;
 extern const struct algo peal_algo_ring;
 extern const struct algo peal_algo_hierarchical;
 const struct algo *peal_algo_get(enum algorithm algo);
@@ -217,9 +240,58 @@ struct ring_part {
     uint32_t width;
     uint32_t sem0; /* three of them */
     int credits;
+    /* Of blocks: chunk chunk0 of each block, of `channels`. */
+    uint32_t channels;
+    uint32_t stage_region;
 };
+void peal_ring_reduce_scatter(struct build *b, const struct ring_part *part);
+void peal_ring_enter(struct build *b, const struct ring_part *part);
+void peal_ring_allgather(struct build *b, const struct ring_part *part);
 void peal_ring_body(struct build *b, const struct ring_part *part);
 uint32_t peal_ring_width(uint32_t n);
+
+/* Recursive doubling of one chunk, as part of a lane. */
+struct doubling_part {
+    uint32_t n;
+    uint32_t self;
+    const uint32_t *members;
+    uint32_t chunk;
+    uint8_t in_buffer;
+    uint32_t region; /* width peal_doubling_steps + 1 */
+    uint32_t depth;
+    uint32_t sem0; /* two of them */
+    int credits;
+};
+uint32_t peal_doubling_steps(uint32_t n);
+void peal_doubling_body(struct build *b, const struct doubling_part *part);
+
+/* Broadcast and reduce along a tree with a root, or a chain. */
+#define ROOTED_CHILDREN 17u /* of the binomial tree of 65 536 ranks */
+#define ROOTED_STAGES 4u
+struct rooted_place {
+    uint32_t parent; /* ranks; NO_RANK */
+    uint32_t child[ROOTED_CHILDREN];
+    uint32_t children;
+    uint32_t slot; /* which of its parent's children it is */
+    uint32_t depth;
+};
+/* chain: the ranks in ring order, NULL: the binomial tree. */
+struct rooted_place peal_rooted_place(uint32_t n, uint32_t root, const uint32_t *chain,
+                                      uint32_t rank);
+struct rooted_part {
+    struct rooted_place place;
+    uint32_t chunk;
+    uint32_t region;
+    uint32_t stage_region;
+    uint32_t depth;
+    uint32_t sem0; /* four of them */
+    int credits;
+};
+void peal_rooted_broadcast(struct build *b, const struct rooted_part *part);
+void peal_rooted_reduce(struct build *b, const struct rooted_part *part);
+peal_status peal_rooted_enumerate(struct planner *planner, enum algorithm algo, uint32_t channels);
+void peal_rooted_prepare(struct build *b, const struct candidate *candidate);
+void peal_rooted_emit(struct build *b, const struct candidate *candidate, uint32_t rank);
 
 /* A tree allreduce of one chunk among members: an up lane and a down lane. */
 struct tree_part {

@@ -58,7 +58,7 @@ static void note_alpha(struct group *group, const struct topo_path *path)
 }
 
 /* Bandwidth out of one rank towards its own host: the distinct first resources of its paths. */
-static double local_egress(struct group *group, uint32_t rank, uint64_t *binding)
+static double local_egress(struct group *group, uint32_t rank)
 {
     uint32_t host = peal_group_host(group, rank);
     uint64_t seen[64];
@@ -79,13 +79,12 @@ static double local_egress(struct group *group, uint32_t rank, uint64_t *binding
             continue;
         seen[count++] = path.use[0].resource;
         sum += path.use[0].gbs;
-        *binding = path.use[0].resource;
     }
     return sum;
 }
 
 /* Bandwidth out of a host: the distinct narrowest resources of its ranks' paths to another. */
-static double host_egress(struct group *group, uint32_t host, uint64_t *binding)
+static double host_egress(struct group *group, uint32_t host)
 {
     uint32_t other = host ? 0 : 1;
     uint64_t seen[64];
@@ -108,51 +107,70 @@ static double host_egress(struct group *group, uint32_t host, uint64_t *binding)
             continue;
         seen[count++] = path.use[narrow].resource;
         sum += path.use[narrow].gbs;
-        *binding = path.use[narrow].resource;
     }
     return sum;
 }
 
-/* n parties with `egress` in all, `least` the weakest: without reduction in the network every
- * byte leaves n - 1 parties on the way together and arrives at n - 1 on the way back; and each
- * party must give its own input away. */
-static void note_bound(struct group *group, uint32_t n, double egress, double least,
-                       uint64_t binding)
+/* Ranks or hosts that have only so much bandwidth to the others: `parties` of them with `ranks`
+ * each, `sum` together, `least` the weakest one's, `root` that of the party with the root. */
+struct parties {
+    double count;
+    double ranks;
+    double sum;
+    double least;
+    double root;
+};
+
+static void raise(struct group *group, peal_collective collective, double beta)
 {
-    if (n < 2 || egress <= 0 || least <= 0)
+    if (beta > group->bound_beta[collective])
+        group->bound_beta[collective] = beta;
+}
+
+/* Without reduction in the network every byte of an allreduce leaves all parties but one on the
+ * way together and arrives at all but one on the way back; each party must give its own input
+ * away. What a block collective keeps inside a party need not cross. */
+static void note_bound(struct group *group, const struct parties *p)
+{
+    if (p->count < 2 || p->least <= 0)
         return;
-    double together = 2.0 * (n - 1) / (egress * 1e3);
-    double alone = 1.0 / (least * 1e3);
-    double bound = together > alone ? together : alone;
-    if (bound > group->bound_beta) {
-        group->bound_beta = bound;
-        group->bound_resource = binding;
-    }
+    double per_byte = 1e-3, away = 1 - p->ranks / group->n;
+    double least = per_byte / p->least, root = per_byte / p->root;
+    raise(group, PEAL_ALLREDUCE, 2 * (p->count - 1) * per_byte / p->sum);
+    raise(group, PEAL_ALLREDUCE, least);
+    raise(group, PEAL_REDUCE_SCATTER, away * least);
+    raise(group, PEAL_ALLGATHER, away * least);
+    raise(group, PEAL_BROADCAST, least);
+    raise(group, PEAL_REDUCE, least);
+    raise(group, PEAL_SCATTER, away * root);
+    raise(group, PEAL_GATHER, away * root);
+    raise(group, PEAL_ALLTOALL, p->ranks * away * least);
+    raise(group, PEAL_SENDRECV, root);
 }
 
-static void bound_ranks(struct group *group)
+static void bound_ranks(struct group *group, uint32_t root)
 {
-    double sum = 0, least = 0;
-    uint64_t binding = 0;
     for (uint32_t h = 0; h < group->nhosts; h++) {
-        if (seen_before(group, h))
+        if (seen_before(group, h) && peal_group_host(group, root) != h)
             continue;
-        sum = 0;
-        least = 0;
-        uint32_t n = group->host_first[h + 1] - group->host_first[h];
+        struct parties p = {group->host_first[h + 1] - group->host_first[h], 1, 0, 0, 0};
         for (uint32_t r = group->host_first[h]; r < group->host_first[h + 1]; r++) {
-            double egress = local_egress(group, r, &binding);
-            sum += egress;
-            least = r == group->host_first[h] || egress < least ? egress : least;
+            double egress = local_egress(group, r);
+            p.sum += egress;
+            p.least = r == group->host_first[h] || egress < p.least ? egress : p.least;
+            p.root = r == root || p.root <= 0 ? egress : p.root;
         }
-        note_bound(group, n, sum, least, binding);
+        if (group->nhosts == 1)
+            note_bound(group, &p);
+        else if (p.count > 1) /* the other hosts are reached besides: only what is whole counts */
+            raise(group, PEAL_ALLREDUCE, 2 * (p.count - 1) * 1e-3 / p.sum);
     }
 }
 
-static void bound_hosts(struct group *group)
+static void bound_hosts(struct group *group, uint32_t root)
 {
-    double sum = 0, least = 0, one = 0;
-    uint64_t binding = 0;
+    struct parties p = {group->nhosts, group->local_min, 0, 0, 0};
+    double one = 0;
     for (uint32_t h = 0; h < group->nhosts; h++) {
         uint32_t alike = h;
         while (alike > 0 &&
@@ -162,15 +180,17 @@ static void bound_hosts(struct group *group)
                    group->host_first[h + 1] - group->host_first[h])
             alike--;
         if (alike == h || h < 2)
-            one = host_egress(group, h, &binding);
-        sum += one;
-        least = h == 0 || one < least ? one : least;
+            one = host_egress(group, h);
+        p.sum += one;
+        p.least = h == 0 || one < p.least ? one : p.least;
+        if (h == peal_group_host(group, root))
+            p.root = one;
     }
-    note_bound(group, group->nhosts, sum, least, binding);
+    note_bound(group, &p);
 }
 
 peal_status peal_group_init(struct group *group, peal_ctx *ctx, const peal_fabric *fabric,
-                            uint32_t ranks, peal_diag *diag)
+                            uint32_t ranks, uint32_t root, peal_diag *diag)
 {
     memset(group, 0, sizeof *group);
     group->ctx = ctx;
@@ -185,9 +205,11 @@ peal_status peal_group_init(struct group *group, peal_ctx *ctx, const peal_fabri
     PEAL_TRY(peal_fabric_rank(fabric, 0, &info));
     group->accelerators = !peal_streq(info.model, "host");
     group->direct_hosts = 1;
-    bound_ranks(group);
+    bound_ranks(group, root);
     if (group->nhosts > 1)
-        bound_hosts(group);
+        bound_hosts(group, root);
+    if (peal_group_exact_bounds(group, root) != PEAL_OK)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     return PEAL_OK;
 }
 

@@ -16,11 +16,14 @@ static void set_endpoint(const struct planner *planner, struct peal_plan *plan, 
         peal_copy_text(to->nic, sizeof to->nic, nic.name);
 }
 
+/* One rank has all blocks: each collective copies its input, and a barrier has nothing to do. */
 static void emit_alone(struct build *b)
 {
     struct plan_operand in = peal_op_user(0, PLAN_BUF_IN, 0);
     struct plan_operand out = peal_op_user(0, PLAN_BUF_OUT, 0);
     b->plan->nchunks = 1;
+    if (b->plan->collective == PEAL_BARRIER)
+        return;
     peal_build_lane(b);
     peal_build_section(b, 1);
     peal_build_move(b, 0, 1, &in, 1, &out, PEAL_ENGINE_SM, 0);
@@ -46,11 +49,11 @@ static void set_header(const struct planner *planner, const struct candidate *ca
     struct cost cost;
     peal_candidate_cost(candidate, plan->max_bytes, &cost);
     plan->collective = planner->request.collective;
+    plan->root = planner->request.root;
+    plan->peer = planner->request.peer;
     plan->channels = candidate->channels;
     plan->time_ps = (uint64_t)(cost.time_us * 1e6 + 0.5);
-    double bound = planner->group.bound_beta * (double)plan->max_bytes;
-    bound = bound > planner->group.bound_alpha ? bound : planner->group.bound_alpha;
-    plan->bound_ps = (uint64_t)(bound * 1e6 + 0.5);
+    plan->bound_ps = (uint64_t)(peal_planner_bound(planner, plan->max_bytes) * 1e6 + 0.5);
     peal_copy_text(plan->algorithm, sizeof plan->algorithm, peal_algo_get(candidate->algo)->name);
     peal_algo_get(candidate->algo)->detail(candidate, plan->detail, sizeof plan->detail);
     plan->nchunks = candidate->chunks;

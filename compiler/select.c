@@ -142,6 +142,13 @@ static void describe_binding(const struct candidate *candidate, const struct cos
         peal_copy_text(text, size, candidate->binding);
 }
 
+double peal_planner_bound(const struct planner *planner, uint64_t bytes)
+{
+    const struct group *group = &planner->group;
+    double move = group->bound_beta[planner->request.collective] * (double)bytes;
+    return move > group->bound_alpha ? move : group->bound_alpha;
+}
+
 static void describe(const struct planner *planner, uint32_t index, uint64_t min_bytes,
                      uint64_t max_bytes, peal_row_info *info)
 {
@@ -151,6 +158,9 @@ static void describe(const struct planner *planner, uint32_t index, uint64_t min
     double n = planner->group.n;
     memset(info, 0, sizeof *info);
     info->size = sizeof *info;
+    info->collective = planner->request.collective;
+    info->root = planner->request.root;
+    info->peer = planner->request.peer;
     info->min_bytes = min_bytes;
     info->max_bytes = max_bytes;
     peal_candidate_cost(candidate, min_bytes, &low);
@@ -169,10 +179,13 @@ static void describe(const struct planner *planner, uint32_t index, uint64_t min
     info->time_min_us = low.time_us;
     info->alpha_us = high.alpha_us;
     info->algbw_gbs = high.time_us > 0 ? (double)max_bytes / (high.time_us * 1e3) : 0;
-    info->busbw_gbs = info->algbw_gbs * 2 * (n - 1) / n;
-    info->bound_us = planner->group.bound_beta * (double)max_bytes;
-    if (info->bound_us < planner->group.bound_alpha)
-        info->bound_us = planner->group.bound_alpha;
+    info->busbw_gbs = info->algbw_gbs * peal_plan_bus_factor(planner->request.collective, n);
+    info->bound_us = peal_planner_bound(planner, max_bytes);
+    if (planner->request.collective == PEAL_BARRIER) /* nothing is moved */
+        info->algbw_gbs = info->busbw_gbs = 0;
+    if (planner->request.collective == PEAL_ALLGATHER ||
+        planner->request.collective == PEAL_REDUCE_SCATTER)
+        peal_copy_text(info->bound_cut, sizeof info->bound_cut, planner->group.cut);
     info->latency_bound = high.alpha_us * 2 > high.time_us;
     describe_binding(candidate, &high, info->binding, sizeof info->binding);
 }
@@ -192,7 +205,8 @@ static peal_status read_algorithm(struct planner *planner, peal_diag *diag)
             return PEAL_OK;
         }
     return peal_fail(diag, PEAL_ERR_ARG,
-                     "unknown algorithm %s; known are oneshot, twoshot, tree, ring, hierarchical",
+                     "unknown algorithm %s; known are oneshot, twoshot, direct, doubling, tree, "
+                     "chain, ring, hierarchical",
                      name);
 }
 
@@ -222,8 +236,8 @@ static peal_status read_request(struct planner *planner, const peal_request *req
     to->min_bytes = to->min_bytes ? to->min_bytes : MIN_BYTES_DEFAULT;
     to->max_bytes = to->max_bytes ? to->max_bytes : MAX_BYTES_DEFAULT;
     to->scratch_limit = to->scratch_limit ? to->scratch_limit : SCRATCH_DEFAULT;
-    if (to->collective != PEAL_ALLREDUCE)
-        return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "only allreduce is planned so far");
+    if ((unsigned)to->collective >= PEAL_COLLECTIVE_COUNT)
+        return peal_fail(diag, PEAL_ERR_ARG, "unknown collective number %d", (int)to->collective);
     if (to->min_bytes > to->max_bytes || to->max_bytes > 1ull << 46)
         return peal_fail(diag, PEAL_ERR_ARG,
                          "sizes from %llu to %llu bytes are no range below 64 TiB",
@@ -236,6 +250,23 @@ static peal_status read_request(struct planner *planner, const peal_request *req
         return peal_fail(diag, PEAL_ERR_ARG, "the price of an SM lies between 0 and 1000");
     PEAL_TRY(read_algorithm(planner, diag));
     return check_engines(planner, diag);
+}
+
+static peal_status check_ends(const struct planner *planner, peal_diag *diag)
+{
+    const peal_request *request = &planner->request;
+    const char *name = peal_collective_name(request->collective);
+    int rooted = peal_plan_collective(request->collective)->rooted;
+    int pair = request->collective == PEAL_SENDRECV;
+    if ((request->root && !rooted) || (request->peer && !pair))
+        return peal_fail(diag, PEAL_ERR_ARG, "%s has no %s", name,
+                         request->root && !rooted ? "root" : "peer");
+    if (request->root >= planner->group.n || request->peer >= planner->group.n)
+        return peal_fail(diag, PEAL_ERR_ARG, "root or peer is not one of %u ranks",
+                         planner->group.n);
+    if (pair && request->root == request->peer)
+        return peal_fail(diag, PEAL_ERR_ARG, "a rank sends to itself");
+    return PEAL_OK;
 }
 
 /* ---- the table ----------------------------------------------------------------------- */
@@ -272,7 +303,8 @@ static peal_status enumerate(struct planner *planner, peal_diag *diag)
     if (planner->group.n == 1)
         status = enumerate_alone(planner);
     for (uint32_t i = 0; status == PEAL_OK && planner->group.n > 1 && i < ALGO_COUNT; i++)
-        if (planner->algorithm == ALGO_ANY || planner->algorithm == (enum algorithm)i)
+        if ((planner->algorithm == ALGO_ANY || planner->algorithm == (enum algorithm)i) &&
+            peal_algo_get((enum algorithm)i)->collectives >> planner->request.collective & 1)
             status = peal_algo_get((enum algorithm)i)->enumerate(planner);
     for (uint32_t i = 0; i < planner->count; i++)
         name_binding(planner, &planner->candidates[i]);
@@ -280,8 +312,9 @@ static peal_status enumerate(struct planner *planner, peal_diag *diag)
         return peal_fail(diag, status, "costing failed: %s", peal_status_text(status));
     if (!planner->count)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                         "no algorithm serves %u ranks on %u hosts with these parameters%s",
-                         planner->group.n, planner->group.nhosts,
+                         "no algorithm serves %s by %u ranks on %u hosts with these parameters%s",
+                         peal_collective_name(planner->request.collective), planner->group.n,
+                         planner->group.nhosts,
                          planner->group.direct_hosts
                              ? ""
                              : "; oneshot and twoshot need loads and stores between all ranks");
@@ -322,7 +355,6 @@ static peal_status make_rows(struct planner *planner, peal_table **table_out)
     }
     peal_table *table;
     PEAL_TRY(peal_table_create(planner->ctx, count, &table));
-    table->collective = planner->request.collective;
     table->nranks = planner->group.n;
     for (uint32_t i = 0; i < count; i++)
         describe(planner, planner->chosen[i], i ? ends[i - 1] + 1 : planner->request.min_bytes,
@@ -339,7 +371,8 @@ static peal_status plan(struct planner *planner, const peal_request *request, pe
     planner->digest = info.digest;
     PEAL_TRY(read_request(planner, request, diag));
     PEAL_TRY(peal_group_init(&planner->group, planner->ctx, planner->fabric, planner->request.ranks,
-                             diag));
+                             planner->request.root, diag));
+    PEAL_TRY(check_ends(planner, diag));
     if (peal_load_init(&planner->load, planner->ctx, planner->fabric) != PEAL_OK ||
         peal_load_init(&planner->total, planner->ctx, planner->fabric) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");

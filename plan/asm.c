@@ -597,6 +597,10 @@ static peal_status begin_plan(struct assembler *as)
                              "each rank has to be written, and there is at least one");
     PEAL_TRY(memory_status(as, peal_plan_create(in->ctx, (uint32_t)ranks, &as->plan)));
     as->plan->collective = (peal_collective)collective;
+    if (peal_asm_accept(in, "root"))
+        PEAL_TRY(peal_asm_u32(in, "the root's rank", &as->plan->root));
+    if (peal_asm_accept(in, "peer"))
+        PEAL_TRY(peal_asm_u32(in, "the receiver's rank", &as->plan->peer));
     PEAL_TRY(peal_asm_word(in, "bytes"));
     PEAL_TRY(peal_asm_number(in, "a size in bytes", UINT64_MAX, &as->plan->min_bytes));
     PEAL_TRY(peal_asm_mark(in, ".."));
@@ -650,7 +654,6 @@ static peal_status make_table(struct assembler *as, peal_table **table_out)
 {
     peal_table *table;
     PEAL_TRY(memory_status(as, peal_table_create(as->in.ctx, as->nplans, &table)));
-    table->collective = as->plans[0]->collective;
     table->nranks = as->plans[0]->nranks;
     for (uint32_t i = 0; i < table->nrows; i++)
         table->rows[i].plan = as->plans[i];

@@ -192,6 +192,8 @@ static peal_status get_links(struct reader *in, struct peal_plan *plan)
 
 static peal_status get_shared(struct reader *in, struct peal_plan *plan)
 {
+    PEAL_TRY(get_u32(in, &plan->root));
+    PEAL_TRY(get_u32(in, &plan->peer));
     PEAL_TRY(get_varint(in, &plan->min_bytes));
     PEAL_TRY(get_varint(in, &plan->max_bytes));
     PEAL_TRY(get_text(in, plan->algorithm, sizeof plan->algorithm));

@@ -41,8 +41,6 @@ static uint32_t rank_sms(const struct plan_rank *rank)
     return sms;
 }
 
-/* Allreduce moves 2 (N-1)/N of a rank's buffer over the busiest link (nccl-tests,
- * doc/PERFORMANCE.md). */
 static void describe_times(const struct peal_plan *plan, peal_row_info *info)
 {
     info->time_us = (double)plan->time_ps / PS_PER_US;
@@ -50,12 +48,15 @@ static void describe_times(const struct peal_plan *plan, peal_row_info *info)
     if (plan->time_ps == 0)
         return;
     info->algbw_gbs = (double)plan->max_bytes / info->time_us / 1e3;
-    info->busbw_gbs = info->algbw_gbs * 2.0 * (plan->nranks - 1) / plan->nranks;
+    info->busbw_gbs = info->algbw_gbs * peal_plan_bus_factor(plan->collective, plan->nranks);
 }
 
 void peal_plan_describe(const struct peal_plan *plan, peal_row_info *info)
 {
     *info = (peal_row_info){.size = sizeof *info};
+    info->collective = plan->collective;
+    info->root = plan->root;
+    info->peer = plan->peer;
     info->min_bytes = plan->min_bytes;
     info->max_bytes = plan->max_bytes;
     peal_copy_text(info->algorithm, sizeof info->algorithm, plan->algorithm);

@@ -79,6 +79,8 @@ static void put_shared(struct peal_buf *out, const struct peal_plan *plan)
 {
     put_byte(out, (uint32_t)plan->collective);
     put_varint(out, plan->nranks);
+    put_varint(out, plan->root);
+    put_varint(out, plan->peer);
     put_varint(out, plan->min_bytes);
     put_varint(out, plan->max_bytes);
     put_text(out, plan->algorithm);

@@ -40,7 +40,7 @@ static peal_status encode_table(const peal_table *table, struct peal_buf *out)
 {
     peal_buf_put(out, WIRE_MAGIC, WIRE_MAGIC_BYTES);
     put_u32(out, WIRE_VERSION);
-    put_u32(out, (uint32_t)table->collective);
+    put_u32(out, (uint32_t)table->rows[0].plan->collective);
     put_u32(out, table->nranks);
     put_u32(out, table->nrows);
     PEAL_TRY(encode_rows(table, out));
@@ -122,6 +122,9 @@ static peal_status load_rows(const struct file *file, peal_table *table)
         PEAL_TRY(load_row(file, table, i, &at));
     if (at != file->bytes)
         return broken(file, PEAL_ERR_INPUT, "bytes behind the last plan");
+    if (load32(file->data + 12) != (uint32_t)table->rows[0].plan->collective)
+        return broken(file, PEAL_ERR_INPUT,
+                      "the header names another collective than the first plan");
     PEAL_TRY(peal_table_check_rows(table, file->name, file->diag));
     for (uint32_t i = 0; i < table->nrows; i++)
         peal_plan_describe(table->rows[i].plan, &table->rows[i].info);
@@ -130,17 +133,13 @@ static peal_status load_rows(const struct file *file, peal_table *table)
 
 static peal_status make_table(const struct file *file, peal_ctx *ctx, peal_table **table_out)
 {
-    uint32_t collective = load32(file->data + 12);
     uint32_t nrows = load32(file->data + 20);
-    if (collective >= PEAL_COLLECTIVE_COUNT)
-        return broken(file, PEAL_ERR_INPUT, "an unknown collective");
     if (nrows == 0 || nrows > WIRE_ROWS_MAX)
         return broken(file, PEAL_ERR_INPUT, "a table has 1 to 4096 plans");
     if (nrows > (file->bytes - WIRE_HEADER_BYTES) / WIRE_ROW_BYTES)
         return broken(file, PEAL_ERR_INPUT, "more plans than bytes for their index");
     if (peal_table_create(ctx, nrows, table_out) != PEAL_OK)
         return broken(file, PEAL_ERR_MEMORY, "out of memory");
-    (*table_out)->collective = (peal_collective)collective;
     (*table_out)->nranks = load32(file->data + 16);
     return PEAL_OK;
 }

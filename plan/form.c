@@ -369,12 +369,27 @@ static peal_status check_sizes(const struct form *form)
         return wrong(form, "min bytes is larger than max bytes");
     if (plan->nchunks == 0)
         return wrong(form, "a plan has at least one chunk");
+    if (plan->nchunks % peal_plan_blocks(plan))
+        return wrong(form, "the chunks are not equally many for each block of the message");
     PEAL_TRY(check_below(form, "the number of chunks", plan->nchunks, PLAN_CHUNKS_MAX + 1));
     if (plan->tile_bytes % PLAN_ALIGN)
         return wrong(form, "tile is not a multiple of 128 bytes");
     if (plan->tile_bytes && plan->max_bytes / plan->tile_bytes >= PLAN_TRIPS_MAX)
         return wrong(form, "max bytes is more than 2^31 tiles");
     return check_below(form, "the number of semaphores", plan->nsems, PLAN_SEMS_MAX + 1);
+}
+
+/* Root and peer, where the collective has them, and 0 where not: one encoding for each plan. */
+static peal_status check_ends(const struct form *form)
+{
+    const struct peal_plan *plan = form->plan;
+    int rooted = peal_plan_collective(plan->collective)->rooted;
+    PEAL_TRY(check_below(form, "the root", plan->root, rooted ? plan->nranks : 1));
+    PEAL_TRY(check_below(form, "the peer", plan->peer,
+                         plan->collective == PEAL_SENDRECV ? plan->nranks : 1));
+    if (plan->collective == PEAL_SENDRECV && plan->root == plan->peer)
+        return wrong(form, "a rank sends to itself");
+    return PEAL_OK;
 }
 
 static peal_status check_plan(const struct form *form)
@@ -384,6 +399,7 @@ static peal_status check_plan(const struct form *form)
     if (plan->nranks == 0)
         return wrong(form, "a plan has at least one rank");
     PEAL_TRY(check_below(form, "the number of ranks", plan->nranks, PLAN_RANKS_MAX + 1));
+    PEAL_TRY(check_ends(form));
     if (!algorithm_ok(plan->algorithm, sizeof plan->algorithm))
         return wrong(form, "algorithm is 1 to 63 of a-z, 0-9 and -");
     if (!text_ok(plan->detail, sizeof plan->detail))

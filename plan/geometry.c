@@ -3,7 +3,7 @@
  * saturates, so that no size wraps around to a small one. */
 #include "plan.h"
 
-/* Sum of the weights before chunk; before nchunks: of all. */
+/* Sum of the weights of the chunks before this one; before nchunks: of all. */
 static uint32_t weight_before(const struct peal_plan *plan, uint32_t chunk)
 {
     if (!plan->weights)
@@ -16,28 +16,50 @@ static uint32_t weight_before(const struct peal_plan *plan, uint32_t chunk)
     return sum;
 }
 
+/* A block of the message: its chunks are cut as if it were alone. */
+struct block {
+    uint32_t chunks;
+    uint32_t first_chunk;
+    uint64_t first; /* element */
+    uint64_t count;
+    uint64_t unit;
+};
+
 /* Elements that stay together: 128 bytes of them if every chunk could get that much. */
-static uint64_t unit_of(const struct peal_plan *plan, uint64_t count, size_t elem_bytes)
+static uint64_t unit_of(const struct block *block, size_t elem_bytes)
 {
     uint64_t unit = elem_bytes ? PLAN_ALIGN / elem_bytes : 0;
-    return unit > 0 && count >= unit * plan->nchunks ? unit : 1;
+    return unit > 0 && block->count >= unit * block->chunks ? unit : 1;
 }
 
-static uint64_t boundary(const struct peal_plan *plan, uint64_t count, uint64_t unit,
-                         uint32_t chunk, uint32_t total)
+static struct block block_around(const struct peal_plan *plan, uint64_t count, size_t elem_bytes,
+                                 uint32_t chunk)
 {
-    if (chunk == plan->nchunks)
-        return count;
-    return unit * peal_muldiv(count / unit, weight_before(plan, chunk), total);
+    uint32_t blocks = peal_plan_blocks(plan);
+    struct block block = {.chunks = plan->nchunks / blocks, .count = count / blocks};
+    uint32_t index = chunk / block.chunks;
+    block.first_chunk = index * block.chunks;
+    block.first = index * block.count;
+    block.unit = unit_of(&block, elem_bytes);
+    return block;
+}
+
+static uint64_t boundary(const struct peal_plan *plan, const struct block *block, uint32_t chunk)
+{
+    if (chunk == block->first_chunk + block->chunks)
+        return block->first + block->count;
+    uint32_t before = weight_before(plan, block->first_chunk);
+    uint32_t total = weight_before(plan, block->first_chunk + block->chunks) - before;
+    return block->first + block->unit * peal_muldiv(block->count / block->unit,
+                                                    weight_before(plan, chunk) - before, total);
 }
 
 void peal_plan_chunk(const struct peal_plan *plan, uint64_t count, size_t elem_bytes,
                      uint32_t chunk, uint64_t *first, uint64_t *last)
 {
-    uint64_t unit = unit_of(plan, count, elem_bytes);
-    uint32_t total = weight_before(plan, plan->nchunks);
-    *first = boundary(plan, count, unit, chunk, total);
-    *last = boundary(plan, count, unit, chunk + 1, total);
+    struct block block = block_around(plan, count, elem_bytes, chunk);
+    *first = boundary(plan, &block, chunk);
+    *last = boundary(plan, &block, chunk + 1);
 }
 
 static uint64_t saturating_mul(uint64_t a, uint64_t b)
@@ -50,20 +72,17 @@ static uint64_t saturating_add(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* With equal weights the last chunk is a largest one: its length in units is rounded up,
- * and it has the tail besides. With others each has to be looked at. */
+/* With equal weights the last chunk of a block is a largest one: its length in units is rounded
+ * up, and it has the tail besides. With others each has to be looked at. */
 uint64_t peal_plan_chunk_bytes(const struct peal_plan *plan, uint64_t count, size_t elem_bytes)
 {
-    uint64_t unit = unit_of(plan, count, elem_bytes);
-    uint32_t total = weight_before(plan, plan->nchunks);
-    uint32_t chunk = plan->weights ? 0 : plan->nchunks - 1;
-    uint64_t first = boundary(plan, count, unit, chunk, total);
     uint64_t largest = 0;
+    uint32_t chunk = plan->weights ? 0 : plan->nchunks - 1;
     for (; chunk < plan->nchunks; chunk++) {
-        uint64_t last = boundary(plan, count, unit, chunk + 1, total);
+        uint64_t first, last;
+        peal_plan_chunk(plan, count, elem_bytes, chunk, &first, &last);
         if (last - first > largest)
             largest = last - first;
-        first = last;
     }
     return saturating_mul(largest, elem_bytes);
 }

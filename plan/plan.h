@@ -116,6 +116,8 @@ struct peal_plan {
     peal_ctx *ctx;
     peal_collective collective;
     uint32_t nranks;
+    uint32_t root; /* broadcast, reduce, scatter, gather; sendrecv: who sends; else 0 */
+    uint32_t peer; /* sendrecv: who receives; else 0 */
     uint64_t min_bytes;
     uint64_t max_bytes; /* a larger message is refused */
     char algorithm[64]; /* [a-z0-9-]+ */
@@ -125,7 +127,7 @@ struct peal_plan {
     uint64_t bound_ps;
     uint64_t tile_bytes; /* multiple of PLAN_ALIGN; 0: one tile */
     uint32_t nchunks;
-    uint32_t *weights; /* NULL: equal; else nchunks values >= 1, their sum < 2^32 */
+    uint32_t *weights; /* NULL: equal; else of a block's chunks, >= 1, their sum < 2^32 */
     uint32_t *prefix;  /* their nchunks + 1 running sums; made by peal_plan_seal */
     uint16_t nsems;    /* per ordered pair of ranks */
     uint32_t nregions;
@@ -143,6 +145,50 @@ peal_status peal_plan_create(peal_ctx *ctx, uint32_t nranks, struct peal_plan **
 void peal_plan_destroy(struct peal_plan *plan);
 /* Checks the form (indices, ranges, limits; not the schedule) and sets the id. */
 peal_status peal_plan_seal(struct peal_plan *plan, peal_diag *diag);
+
+/* ---- what each collective is (collectives.def) */
+
+/* Which part of the message a rank's buffer holds. */
+enum plan_shape {
+    PLAN_NOTHING,
+    PLAN_WHOLE,
+    PLAN_OWN_BLOCK,  /* block r of N */
+    PLAN_ROW,        /* blocks (r, j) of N x N, in the order of j */
+    PLAN_COLUMN,     /* blocks (i, r), in the order of i */
+    PLAN_ROOT_WHOLE, /* the root holds all, the others nothing */
+    PLAN_PEER_WHOLE
+};
+
+struct plan_collective {
+    uint32_t block_power; /* the message is 1, N or N x N equal blocks */
+    enum plan_shape in;
+    enum plan_shape out;
+    int reduces; /* 1: the result folds all ranks' contributions, 0: it is one rank's */
+    int rooted;
+    int in_place; /* 1: the field knows it in place */
+};
+const struct plan_collective *peal_plan_collective(peal_collective collective);
+/* Blocks of the plan's message: 1, N or N x N. nchunks is a multiple of it. */
+uint32_t peal_plan_blocks(const struct peal_plan *plan);
+/* The blocks of the message that a rank's buffer (in or out) holds, one behind the other:
+ * first, first + stride, ... */
+struct plan_held {
+    uint32_t blocks; /* how many; 0: the rank has no use for the buffer */
+    uint32_t first;
+    uint32_t stride;
+};
+struct plan_held peal_plan_held(const struct peal_plan *plan, uint32_t rank, uint8_t buffer);
+/* 1: the rank's buffer holds the chunk. */
+int peal_plan_holds(const struct peal_plan *plan, uint32_t rank, uint8_t buffer, uint32_t chunk);
+/* Elements of a rank's buffer before the chunk, which it holds. count: of the message. */
+uint64_t peal_plan_place(const struct peal_plan *plan, uint32_t rank, uint8_t buffer,
+                         uint32_t chunk, uint64_t count, size_t elem_bytes);
+/* The rank whose input the chunk is, where the collective does not reduce. */
+uint32_t peal_plan_origin(const struct peal_plan *plan, uint32_t chunk);
+
+/* Bus bandwidth over algorithm bandwidth, as nccl-tests defines it: what a link carries of each
+ * byte of the message. */
+double peal_plan_bus_factor(peal_collective collective, double ranks);
 
 /* ---- geometry: the normative rounding rule (docs/plan-format.md, "Chunks") */
 
@@ -175,7 +221,7 @@ int peal_plan_engine_async(uint8_t engine);
 int peal_plan_op_moves(uint8_t op);
 const char *peal_plan_op_name(uint8_t op);
 
-/* ---- a table: plans by size range */
+/* ---- a table: plans by collective, root, peer and size range */
 
 struct table_row {
     peal_row_info info; /* predictions; strings inside are static or arrays */
@@ -184,10 +230,9 @@ struct table_row {
 
 struct peal_table {
     peal_ctx *ctx;
-    peal_collective collective;
     uint32_t nranks;
     uint32_t nrows;
-    struct table_row *rows; /* rising, adjacent ranges */
+    struct table_row *rows; /* by (collective, root, peer); for each, rising adjacent ranges */
     int verified;
     void *planner; /* the compiler's own notes, freed by planner_free */
     void (*planner_free)(peal_ctx *ctx, void *planner);

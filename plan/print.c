@@ -210,6 +210,10 @@ void peal_plan_print_head(const struct peal_plan *plan, struct peal_buf *out)
     peal_buf_str(out, "plan ");
     peal_buf_str(out, peal_collective_name(plan->collective));
     put_number(out, " ranks ", plan->nranks);
+    if (peal_plan_collective(plan->collective)->rooted)
+        put_number(out, " root ", plan->root);
+    if (plan->collective == PEAL_SENDRECV)
+        put_number(out, " peer ", plan->peer);
     put_number(out, " bytes ", plan->min_bytes);
     put_number(out, "..", plan->max_bytes);
     peal_buf_str(out, "\n  algorithm ");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table: plans by size range, and what can be asked about them. */
+/* A table: plans by collective and size range, and what can be asked about them. */
 #include "wire.h"
 
 #include <string.h>
@@ -17,7 +17,6 @@ peal_status peal_table_create(peal_ctx *ctx, uint32_t nrows, peal_table **table_
         return PEAL_ERR_MEMORY;
     }
     table->ctx = ctx;
-    table->collective = PEAL_ALLREDUCE;
     table->nrows = nrows;
     for (uint32_t i = 0; i < nrows; i++)
         table->rows[i].info.size = sizeof table->rows[i].info;
@@ -44,26 +43,7 @@ static int all_compiled(const peal_table *table)
         if (!table->rows[i].plan)
             return 0;
     }
-    return 1;
-}
-
-peal_status peal_table_check_rows(const peal_table *table, const char *path, peal_diag *diag)
-{
-    for (uint32_t i = 0; i < table->nrows; i++) {
-        const struct peal_plan *plan = table->rows[i].plan;
-        if (!plan)
-            return peal_fail_at(diag, PEAL_ERR_ARG, path, 0, 0, "row %u holds no program", i);
-        if (plan->collective != table->collective || plan->nranks != table->nranks)
-            return peal_fail_at(diag, PEAL_ERR_PLAN, path, 0, 0,
-                                "plan %u is not of the table's collective and ranks", i);
-        const struct peal_plan *before = i > 0 ? table->rows[i - 1].plan : NULL;
-        if (before && plan->min_bytes != before->max_bytes + 1)
-            return peal_fail_at(
-                diag, PEAL_ERR_PLAN, path, 0, 0,
-                "plan %u starts at %llu bytes, not right behind the one before it: %llu", i,
-                (unsigned long long)plan->min_bytes, (unsigned long long)before->max_bytes + 1);
-    }
-    return PEAL_OK;
+    return table->nrows > 0;
 }
 
 peal_status peal_table_get(const peal_table *table, peal_table_info *info)
@@ -71,7 +51,7 @@ peal_status peal_table_get(const peal_table *table, peal_table_info *info)
     if (!table || !info)
         return PEAL_ERR_ARG;
     peal_table_info full = {.size = sizeof full};
-    full.collective = table->collective;
+    full.collective = table->nrows ? table->rows[0].info.collective : PEAL_ALLREDUCE;
     full.ranks = table->nranks;
     full.rows = table->nrows;
     full.compiled = all_compiled(table);
@@ -84,26 +64,6 @@ peal_status peal_table_row(const peal_table *table, uint32_t row, peal_row_info 
     if (!table || !info || row >= table->nrows)
         return PEAL_ERR_ARG;
     return peal_export(info, &table->rows[row].info, sizeof table->rows[row].info);
-}
-
-/* The first row whose max_bytes holds the size. */
-peal_status peal_table_lookup(const peal_table *table, uint64_t bytes, uint32_t *row_out)
-{
-    if (!table || !row_out)
-        return PEAL_ERR_ARG;
-    uint32_t low = 0;
-    uint32_t high = table->nrows;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (table->rows[middle].info.max_bytes < bytes)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == table->nrows)
-        return PEAL_ERR_RANGE;
-    *row_out = low;
-    return PEAL_OK;
 }
 
 static void put_hex(char *at, uint64_t value)

@@ -2,11 +2,22 @@
 /* The largest chunk and tile a plan can meet, and the most trips. */
 #include "plan.h"
 
+/* Elements of the message whose size is counted as `bytes`: of all its blocks, while alltoall
+ * counts one rank's. */
+static uint64_t elements_of(const struct peal_plan *plan, uint64_t bytes, size_t elem_bytes)
+{
+    uint64_t count = bytes / elem_bytes;
+    if (peal_plan_collective(plan->collective)->block_power < 2)
+        return count;
+    return count > UINT64_MAX / plan->nranks ? UINT64_MAX : count * plan->nranks;
+}
+
 static uint64_t chunk_bound(const struct peal_plan *plan)
 {
     uint64_t most = 0;
     for (size_t elem = 1; elem <= 8; elem *= 2) {
-        uint64_t bytes = peal_plan_chunk_bytes(plan, plan->max_bytes / elem, elem);
+        uint64_t bytes =
+            peal_plan_chunk_bytes(plan, elements_of(plan, plan->max_bytes, elem), elem);
         most = bytes > most ? bytes : most;
     }
     /* A shorter message can have a chunk longer by one rounding unit, and the last chunk takes

@@ -91,10 +91,11 @@ static peal_status prove_runs(const struct peal_plan *plan, const struct verify_
     struct verify_run run = {.plan = plan, .sems = sems, .parts = parts};
     int small = plan->nranks <= VERIFY_CHAIN_RANKS;
     uint32_t most = most_trips(plan);
+    int in_place = peal_plan_collective(plan->collective)->in_place;
     run.calls = small ? VERIFY_CALLS_MAX : 1;
-    for (run.alias = 0; run.alias < 2; run.alias++)
+    for (run.alias = 0; run.alias < 1 + in_place; run.alias++)
         for (run.trips = 1; run.trips <= most; run.trips++) {
-            run.order = run.alias || small;
+            run.order = run.alias || small || !in_place;
             if (!small && run.trips > 1 && run.trips < most)
                 continue;
             PEAL_TRY(prove_run(&run, out, proof));

@@ -23,6 +23,10 @@ static void check_operand(const struct check *c, const struct plan_step *step,
     if (operand->buffer == PLAN_BUF_IN || operand->buffer == PLAN_BUF_OUT) {
         if (operand->index != step->chunk)
             bad(c, "bounds", "in and out operands must carry the step's chunk");
+        else if (!peal_plan_holds(c->plan, operand->rank, operand->buffer, operand->index))
+            peal_verify_find(c->out, "bounds", c->rank, c->lane, c->at,
+                             "rank %u has no chunk %u in its %s", operand->rank, operand->index,
+                             operand->buffer == PLAN_BUF_IN ? "input" : "output");
         return;
     }
     if (c->plan->regions[operand->index].slot_bytes < c->tile_bytes)
@@ -97,6 +101,18 @@ static void check_signal(const struct check *c, const struct plan_step *step)
         bad(c, "capability", "sm raises no semaphore behind a transfer; await it first");
 }
 
+/* The events that transfers of a lane define, one bit each. */
+static uint32_t defined_events(const struct plan_rank *rank, const struct plan_lane *lane)
+{
+    uint32_t defined = 0;
+    for (uint32_t i = 0; i < lane->pre + lane->body + lane->post; i++) {
+        const struct plan_step *step = &rank->steps[lane->first + i];
+        if (peal_plan_op_moves(step->op) && step->event != PLAN_NO_EVENT)
+            defined |= 1u << step->event;
+    }
+    return defined;
+}
+
 static void check_rank(struct check *c)
 {
     const struct plan_rank *rank = &c->plan->ranks[c->rank];
@@ -105,6 +121,7 @@ static void check_rank(struct check *c)
                          "%u lanes; at most %u are resident at once", rank->nlanes, PLAN_LANES_MAX);
     for (c->lane = 0; c->lane < rank->nlanes; c->lane++) {
         const struct plan_lane *lane = &rank->lanes[c->lane];
+        uint32_t defined = defined_events(rank, lane);
         for (c->at = 0; c->at < lane->pre + lane->body + lane->post; c->at++) {
             const struct plan_step *step = &rank->steps[lane->first + c->at];
             int in_body = c->at >= lane->pre && c->at < lane->pre + lane->body;
@@ -114,6 +131,9 @@ static void check_rank(struct check *c)
                 check_data(c, step);
             else if (step->op == PLAN_SIGNAL)
                 check_signal(c, step);
+            else if (step->op == PLAN_AWAIT && !(defined >> step->event & 1))
+                peal_verify_find(c->out, "capability", c->rank, c->lane, c->at,
+                                 "awaits event e%u, which no transfer defines", step->event);
         }
     }
 }

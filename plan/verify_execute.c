@@ -675,15 +675,11 @@ static peal_status do_data(struct machine *m, uint32_t self, uint32_t at,
     return status;
 }
 
-static peal_status do_await(struct machine *m, struct lane_state *lane, uint32_t at,
+/* A transfer that was never issued is not under way. */
+static peal_status do_await(struct machine *m, struct lane_state *lane,
                             const struct plan_step *step)
 {
     const struct event_state *event = &lane->event[step->event];
-    if (event->time == TIME_NEVER) {
-        peal_verify_find(m->out, "capability", lane->rank, lane->lane, at,
-                         "awaits event e%u, which no transfer defines", step->event);
-        return PEAL_OK;
-    }
     PEAL_TRY(learn(m, lane, event->component, event->time));
     if (!step->what)
         return PEAL_OK;
@@ -692,20 +688,31 @@ static peal_status do_await(struct machine *m, struct lane_state *lane, uint32_t
 
 /* ---- calls --------------------------------------------------------------- */
 
+static void caller_writes_cell(struct machine *m, struct lane_state *lane, uint8_t buffer,
+                               uint32_t tile, uint32_t value)
+{
+    struct plan_operand operand = {lane->rank, m->chunk[tile / m->trips], 0, 0, buffer, 0};
+    write_cell(m, lane, 0, &operand, cell_of(m, lane, &operand), lane->component, lane->time,
+               value);
+}
+
 /* The caller writes its buffers: they may hold anything, but for the input of a new call. */
 static void caller_writes(struct machine *m, uint32_t rank, int entering)
 {
     struct lane_state *lane = &m->lanes[m->ranks[rank].caller];
-    for (uint32_t buffer = 0; buffer < (m->alias ? 1u : 2u); buffer++)
-        for (uint32_t t = 0; t < m->tiles; t++) {
-            struct plan_operand operand = {rank, m->chunk[t / m->trips], 0, 0, (uint8_t)buffer, 0};
-            uint32_t value = VALUE_NONE;
-            if (entering && buffer == PLAN_BUF_IN)
-                value = peal_verify_leaf(&m->values, m->ranks[rank].call, rank, t);
-            struct cell *cell = &m->cells[m->rank_cells * rank + buffer * m->tiles + t];
-            lane->trip = t % m->trips;
-            write_cell(m, lane, 0, &operand, cell, lane->component, lane->time, value);
-        }
+    for (uint32_t t = 0; t < m->tiles; t++) {
+        uint32_t chunk = m->chunk[t / m->trips];
+        int in = peal_plan_holds(m->plan, rank, PLAN_BUF_IN, chunk);
+        int out = peal_plan_holds(m->plan, rank, PLAN_BUF_OUT, chunk);
+        uint32_t input = VALUE_NONE;
+        if (entering && in)
+            input = peal_verify_leaf(&m->values, m->ranks[rank].call, rank, t);
+        lane->trip = t % m->trips;
+        if (in)
+            caller_writes_cell(m, lane, PLAN_BUF_IN, t, input);
+        if (out && !(in && m->alias))
+            caller_writes_cell(m, lane, PLAN_BUF_OUT, t, VALUE_NONE);
+    }
 }
 
 static peal_status leave(struct machine *m, uint32_t rank);
@@ -735,31 +742,52 @@ static peal_status enter(struct machine *m, uint32_t rank)
     return status;
 }
 
-static void check_result(struct machine *m, uint32_t rank)
+static void check_reduced(struct machine *m, uint32_t rank, uint32_t t, uint32_t value)
 {
     uint32_t call = m->ranks[rank].call;
+    uint32_t *expected = &m->expected[(size_t)call * m->tiles + t];
+    uint32_t chunk = m->chunk[t / m->trips], tile = t % m->trips;
+    int final =
+        value != VALUE_NONE && (m->plan->nranks == 1 || peal_verify_value_final(&m->values, value));
+    if (!final)
+        peal_verify_find(m->out, "result", rank, -1, -1, "out[%u] tile %u %s", chunk, tile,
+                         value == VALUE_NONE ? "is never written"
+                                             : "holds a value that was never made final");
+    else if (peal_verify_value_cell(&m->values, value) != t ||
+             peal_verify_value_call(&m->values, value) != call)
+        peal_verify_find(m->out, "result", rank, -1, -1,
+                         "out[%u] tile %u holds another tile, or one of an earlier call", chunk,
+                         tile);
+    else if (*expected != VALUE_NONE && *expected != value)
+        peal_verify_find(m->out, "numbers", rank, -1, -1,
+                         "out[%u] tile %u is added up in another order than on another rank", chunk,
+                         tile);
+    if (final && *expected == VALUE_NONE)
+        *expected = value;
+}
+
+/* One rank's input, unchanged. */
+static void check_moved(struct machine *m, uint32_t rank, uint32_t t, uint32_t value)
+{
+    uint32_t chunk = m->chunk[t / m->trips];
+    uint32_t origin = peal_plan_origin(m->plan, chunk);
+    if (value != peal_verify_leaf(&m->values, m->ranks[rank].call, origin, t))
+        peal_verify_find(m->out, "result", rank, -1, -1,
+                         "out[%u] tile %u %s, not the input of rank %u", chunk, t % m->trips,
+                         value == VALUE_NONE ? "is never written" : "holds something else", origin);
+}
+
+static void check_result(struct machine *m, uint32_t rank)
+{
+    int reduces = peal_plan_collective(m->plan->collective)->reduces;
     uint64_t out = m->rank_cells * rank + (m->alias ? 0 : m->tiles);
     for (uint32_t t = 0; t < m->tiles; t++) {
-        uint32_t value = m->cells[out + t].value;
-        uint32_t *expected = &m->expected[(size_t)call * m->tiles + t];
-        uint32_t chunk = m->chunk[t / m->trips], tile = t % m->trips;
-        int final = value != VALUE_NONE &&
-                    (m->plan->nranks == 1 || peal_verify_value_final(&m->values, value));
-        if (!final)
-            peal_verify_find(m->out, "result", rank, -1, -1, "out[%u] tile %u %s", chunk, tile,
-                             value == VALUE_NONE ? "is never written"
-                                                 : "holds a value that was never made final");
-        else if (peal_verify_value_cell(&m->values, value) != t ||
-                 peal_verify_value_call(&m->values, value) != call)
-            peal_verify_find(m->out, "result", rank, -1, -1,
-                             "out[%u] tile %u holds another tile, or one of an earlier call", chunk,
-                             tile);
-        else if (*expected != VALUE_NONE && *expected != value)
-            peal_verify_find(m->out, "numbers", rank, -1, -1,
-                             "out[%u] tile %u is added up in another order than on another rank",
-                             chunk, tile);
-        if (final && *expected == VALUE_NONE)
-            *expected = value;
+        if (!peal_plan_holds(m->plan, rank, PLAN_BUF_OUT, m->chunk[t / m->trips]))
+            continue;
+        if (reduces)
+            check_reduced(m, rank, t, m->cells[out + t].value);
+        else
+            check_moved(m, rank, t, m->cells[out + t].value);
     }
 }
 
@@ -828,7 +856,7 @@ static peal_status run_lane(struct machine *m, uint32_t self)
         else if (step->op == PLAN_WAIT)
             PEAL_TRY(do_wait(m, self, step, sem, &passed));
         else if (step->op == PLAN_AWAIT)
-            PEAL_TRY(do_await(m, lane, lane->pc, step));
+            PEAL_TRY(do_await(m, lane, step));
         else
             PEAL_TRY(do_data(m, self, lane->pc, step, &passed));
         if (!passed)

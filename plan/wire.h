@@ -51,7 +51,8 @@ peal_status peal_plan_encode_head(const struct peal_plan *plan, struct peal_buf 
 /* Eight bytes, little-endian. */
 void peal_plan_store64(void *at, uint64_t value);
 uint64_t peal_plan_load64(const void *at);
-/* Every row holds a program of the table's collective and ranks, and ranges rise without gaps. */
+/* Every row holds a program of the table's ranks; rows are in order, and the ranges of one
+ * collective, root and peer rise without gaps. */
 peal_status peal_table_check_rows(const peal_table *table, const char *path, peal_diag *diag);
 /* Writes value in decimal; returns the end. At most 20 characters, no zero behind. */
 char *peal_plan_decimal(char *at, uint64_t value);

@@ -1,94 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peal_allreduce: from the caller's arguments to the run of a row. */
+/* The collectives: from the caller's arguments to the run of a row. */
 #include "comm.h"
-
-#include <string.h>
 
 /* ---- the caller's buffers */
 
-static peal_status check_buffers(const struct rt_row *row, const char *in, const char *out,
-                                 peal_diag *diag)
+/* Of a buffer that this rank's part has no use for nothing is asked. *in_place: as the row knows
+ * it; where nothing is moved, nothing is in place: NULL is as good as any buffer. */
+static inline peal_status check_buffers(const struct rt_row *row, const char *in, const char *out,
+                                        int *in_place, peal_diag *diag)
 {
     uintptr_t a = (uintptr_t)in;
     uintptr_t b = (uintptr_t)out;
-    if ((!in || !out) && row->bytes)
+    if ((!in && row->in_bytes) || (!out && row->out_bytes))
         return peal_fail(diag, PEAL_ERR_ARG, "a buffer is NULL");
-    if (((a | b) & (row->elem_bytes - 1)) != 0)
+    if (((a & row->in_align) | (b & row->out_align)) != 0)
         return peal_fail(diag, PEAL_ERR_ARG, "a buffer is not aligned to its elements");
-    if (a != b && (a - b < row->bytes || b - a < row->bytes))
-        return peal_fail(diag, PEAL_ERR_ARG, "the buffers overlap without being the same");
-    return PEAL_OK;
-}
-
-/* Reached by all ranks as it is. */
-static int is_registered(const struct peal_comm *comm, const char *memory, uint64_t bytes)
-{
-    uintptr_t offset = (uintptr_t)memory - (uintptr_t)comm->base;
-    return offset < comm->layout.total && bytes <= comm->layout.total - offset;
-}
-
-/* Two buffers of staged_bytes at the top of the heap; what they held is over with its call. */
-static peal_status reserve_staging(struct peal_comm *comm, uint64_t bytes, peal_diag *diag)
-{
-    uint64_t need = (bytes + RT_PAGE - 1) & ~(uint64_t)(RT_PAGE - 1);
-    if (need <= comm->staged_bytes)
+    *in_place = 0;
+    if (!row->in_bytes || !row->out_bytes)
         return PEAL_OK;
-    if (need > (comm->layout.heap_bytes - comm->heap_used) / 2)
-        return peal_fail(diag, PEAL_ERR_RANGE,
-                         "staging private buffers takes 2 x %llu bytes of heap, %llu are left; "
-                         "use a larger heap, or buffers of peal_mem_alloc",
-                         (unsigned long long)need,
-                         (unsigned long long)(comm->layout.heap_bytes - comm->heap_used));
-    comm->staged_bytes = need;
+    *in_place = row->knows_in_place && a - b == (uintptr_t)row->alias_bytes;
+    if (!*in_place && (a - b < row->out_bytes || b - a < row->in_bytes))
+        return peal_fail(diag, PEAL_ERR_ARG, "the buffers overlap in another way than in place");
     return PEAL_OK;
-}
-
-static char *staged(const struct peal_comm *comm, unsigned which)
-{
-    return comm->base + comm->layout.heap + comm->layout.heap_bytes * (comm->rank + 1ull) -
-           comm->staged_bytes * (2 - which);
-}
-
-/* Copies the chunks that peers reach, neighbours together. */
-static void copy_reached(const struct peal_comm *comm, const struct rt_row *row, uint8_t reach,
-                         char *to, const char *from)
-{
-    for (uint32_t i = 0; i < row->nchunks; i++) {
-        if (!(row->reached[i] & reach))
-            continue;
-        uint64_t first = row->bounds[i] * row->elem_bytes;
-        while (i + 1 < row->nchunks && row->reached[i + 1] & reach)
-            i++;
-        uint64_t bytes = row->bounds[i + 1] * row->elem_bytes - first;
-        if (row->stream)
-            comm->kern->stream(to + first, from + first, (size_t)bytes);
-        else if (bytes)
-            memcpy(to + first, from + first, (size_t)bytes);
-    }
-}
-
-/* Lets peers reach what they have to. In place the input that they read stays as it was, while
- * the output grows elsewhere: for the plan, which is proven for both, that is out of place. */
-static peal_status stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag)
-{
-    int stage_in = row->reach & RT_REACH_IN && !is_registered(comm, comm->in, row->bytes);
-    int stage_out = row->reach & RT_REACH_OUT && !is_registered(comm, comm->out, row->bytes);
-    if (!stage_in && !stage_out)
-        return PEAL_OK;
-    PEAL_TRY(reserve_staging(comm, row->bytes, diag));
-    if (stage_in) {
-        comm->shared_in = staged(comm, 0);
-        copy_reached(comm, row, RT_REACH_IN, comm->shared_in, comm->in);
-    }
-    if (stage_out)
-        comm->shared_out = staged(comm, 1);
-    return PEAL_OK;
-}
-
-static void unstage(const struct peal_comm *comm, const struct rt_row *row)
-{
-    if (comm->shared_out != comm->out)
-        copy_reached(comm, row, RT_REACH_OUT, comm->out, comm->shared_out);
 }
 
 /* ---- entering */
@@ -142,31 +75,102 @@ static void enter(struct peal_comm *comm, const struct rt_row *row, int in_place
     post_buffers(comm);
 }
 
-peal_status peal_allreduce(peal_comm *comm, const void *in, void *out, size_t count,
-                           peal_dtype dtype, peal_op op, peal_diag *diag)
+/* ---- the calls */
+
+static inline peal_status call(peal_comm *comm, const void *in, void *out, struct rt_args args,
+                               peal_diag *diag)
 {
     if (!comm)
         return peal_fail(diag, PEAL_ERR_ARG, "no comm");
     struct rt_row *row = comm->last;
-    if (!row || row->count != count || row->dtype != dtype || row->op != op) {
-        PEAL_TRY(rt_select(comm, count, dtype, op, &row, diag));
+    if (!row || !rt_row_serves(row, args)) {
+        PEAL_TRY(rt_select(comm, args, &row, diag));
         comm->last = row;
     }
+    int in_place;
     /* Plans do not write their input; in place, it is the output. */
     comm->in = comm->shared_in = (char *)(uintptr_t)in;
     comm->out = comm->shared_out = out;
-    PEAL_TRY(check_buffers(row, comm->in, comm->out, diag));
+    PEAL_TRY(check_buffers(row, comm->in, comm->out, &in_place, diag));
     if (comm->failed || rt_world_failed(comm))
         return rt_failure(comm, diag);
     if (comm->private_buffers)
-        PEAL_TRY(stage(comm, row, diag));
-    /* Where nothing is moved, nothing is in place: NULL is as good as any buffer. */
-    enter(comm, row, in == out && row->bytes);
+        PEAL_TRY(rt_stage(comm, row, diag));
+    enter(comm, row, in_place);
     PEAL_TRY(rt_run(comm, row, diag));
     if (comm->private_buffers)
-        unstage(comm, row);
+        rt_unstage(comm, row);
     atomic_store_explicit(&comm->board->done, comm->stamp, memory_order_release);
     comm->call++;
     comm->calls++;
     return PEAL_OK;
+}
+
+peal_status peal_allreduce(peal_comm *comm, const void *in, void *out, size_t count,
+                           peal_dtype dtype, peal_op op, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_ALLREDUCE, 0, 0, dtype, op, count};
+    return call(comm, in, out, args, diag);
+}
+
+peal_status peal_reduce_scatter(peal_comm *comm, const void *in, void *out, size_t count,
+                                peal_dtype dtype, peal_op op, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_REDUCE_SCATTER, 0, 0, dtype, op, count};
+    return call(comm, in, out, args, diag);
+}
+
+peal_status peal_allgather(peal_comm *comm, const void *in, void *out, size_t count,
+                           peal_dtype dtype, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_ALLGATHER, 0, 0, dtype, PEAL_SUM, count};
+    return call(comm, in, out, args, diag);
+}
+
+peal_status peal_broadcast(peal_comm *comm, const void *in, void *out, size_t count,
+                           peal_dtype dtype, uint32_t root, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_BROADCAST, root, 0, dtype, PEAL_SUM, count};
+    return call(comm, in, out, args, diag);
+}
+
+peal_status peal_reduce(peal_comm *comm, const void *in, void *out, size_t count, peal_dtype dtype,
+                        peal_op op, uint32_t root, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_REDUCE, root, 0, dtype, op, count};
+    return call(comm, in, out, args, diag);
+}
+
+peal_status peal_scatter(peal_comm *comm, const void *in, void *out, size_t count, peal_dtype dtype,
+                         uint32_t root, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_SCATTER, root, 0, dtype, PEAL_SUM, count};
+    return call(comm, in, out, args, diag);
+}
+
+peal_status peal_gather(peal_comm *comm, const void *in, void *out, size_t count, peal_dtype dtype,
+                        uint32_t root, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_GATHER, root, 0, dtype, PEAL_SUM, count};
+    return call(comm, in, out, args, diag);
+}
+
+peal_status peal_alltoall(peal_comm *comm, const void *in, void *out, size_t count,
+                          peal_dtype dtype, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_ALLTOALL, 0, 0, dtype, PEAL_SUM, count};
+    return call(comm, in, out, args, diag);
+}
+
+peal_status peal_sendrecv(peal_comm *comm, const void *in, void *out, size_t count,
+                          peal_dtype dtype, uint32_t from, uint32_t to, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_SENDRECV, from, to, dtype, PEAL_SUM, count};
+    return call(comm, in, out, args, diag);
+}
+
+peal_status peal_barrier(peal_comm *comm, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_BARRIER, 0, 0, PEAL_UINT8, PEAL_SUM, 0};
+    return call(comm, NULL, NULL, args, diag);
 }

@@ -51,6 +51,9 @@ struct rt_operand {
     uint8_t packet;
     uint32_t depth;  /* RT_SLOT: trip t is at (t mod depth) x trip_bytes */
     uint32_t writer; /* packet source: the rank that fills it */
+    uint64_t shift;  /* in and out: bytes from the chunk's place in the message to the one in the
+                        buffer, modulo 2^64; of the count that the row knows, */
+    uint64_t shift_blocks; /* and for any, in blocks */
     uint64_t trip_bytes;
     uint64_t parity_bytes; /* RT_SLOT: from the even calls' copy to the odd ones' */
     char *at;              /* RT_SLOT: the first slot of the even copy */
@@ -103,8 +106,17 @@ struct rt_lane {
 };
 
 struct rt_row {
+    peal_collective collective;
+    uint32_t root;
+    uint32_t peer;
     uint64_t max_bytes;
     struct peal_hash128 id;
+    uint32_t blocks;     /* of the message */
+    struct plan_held in; /* what this rank's buffers hold of them */
+    struct plan_held out;
+    uint64_t alias; /* blocks from the output's start to the input's in place; modulo 2^64 */
+    uint8_t knows_in_place;
+    uint8_t all_in_place; /* in place on every rank or none: each has both buffers */
     uint32_t nchunks;
     uint32_t *prefix; /* running sums of the chunks' weights; NULL: equal */
     uint64_t tile_bytes;
@@ -124,17 +136,38 @@ struct rt_row {
     size_t count;
     peal_dtype dtype;
     peal_op op;
-    uint64_t bytes;
+    uint64_t block_bytes;
+    uint64_t in_bytes;
+    uint64_t out_bytes;
+    uint64_t alias_bytes;
+    uintptr_t in_align; /* address bits that are zero in a buffer; none where it is of no use */
+    uintptr_t out_align;
     uint32_t elem_bytes;
     uint32_t trips;
     uint64_t tile;            /* elements */
-    uint64_t *bounds;         /* nchunks + 1 element indices */
+    uint64_t *bounds;         /* nchunks + 1 element indices in the message, modulo 2^64 */
     const kern_fold_fn *fold; /* by shape */
     kern_fold_fn fold_stream;
     uint32_t divisor;
     int stream;      /* the message is larger than the caches */
     uint64_t key[2]; /* digest of the call but for its number; [1]: in place */
 };
+
+/* What is asked for, but for the buffers. */
+struct rt_args {
+    peal_collective collective;
+    uint32_t root;
+    uint32_t peer;
+    peal_dtype dtype;
+    peal_op op;
+    size_t count; /* of a block */
+};
+
+static inline int rt_row_serves(const struct rt_row *row, struct rt_args args)
+{
+    return row->count == args.count && row->dtype == args.dtype && row->op == args.op &&
+           row->collective == args.collective && row->root == args.root && row->peer == args.peer;
+}
 
 struct rt_worker;
 
@@ -163,7 +196,7 @@ struct peal_comm {
     char **dst;
     char *blocks; /* packets unpacked, RT_BLOCK for each source and one for the result */
 
-    struct rt_row *rows;
+    struct rt_row *rows; /* in the table's order */
     uint32_t nrows;
     struct rt_sem_out *sem_out; /* [consumer][index] */
     struct rt_sem_in *sem_in;   /* [producer][index] */
@@ -210,8 +243,12 @@ peal_status rt_image_make(struct peal_comm *comm, const peal_table *table, peal_
 void rt_image_free(struct peal_comm *comm);
 
 /* ---- geometry.c: what follows from a call's arguments */
-peal_status rt_select(struct peal_comm *comm, size_t count, peal_dtype dtype, peal_op op,
-                      struct rt_row **row, peal_diag *diag);
+peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row **row,
+                      peal_diag *diag);
+
+/* ---- stage.c: private buffers; comm->in and out are the caller's */
+peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag);
+void rt_unstage(const struct peal_comm *comm, const struct rt_row *row);
 
 /* ---- exec.c: one call of a row; comm->in, out, call and digest are set */
 peal_status rt_run(struct peal_comm *comm, struct rt_row *row, peal_diag *diag);

@@ -4,9 +4,11 @@
 
 #include <string.h>
 
+/* offset: of the tile in the message. */
 static inline char *operand_at(const struct peal_comm *comm, const struct rt_operand *operand,
                                uint32_t trip, uint64_t offset)
 {
+    offset += operand->shift;
     switch (operand->place) {
     case RT_OWN_IN:
         return comm->in + offset;

@@ -41,6 +41,14 @@ static void decode_slot(const struct decode *d, const struct plan_operand *from,
                      : RT_NOBODY;
 }
 
+/* In blocks, from where the chunk is in the message to where it is in a rank's buffer. */
+static uint64_t shift_of(const struct decode *d, const struct plan_operand *from)
+{
+    struct plan_held part = peal_plan_held(d->plan, from->rank, from->buffer);
+    uint32_t block = from->index / (d->plan->nchunks / d->row->blocks);
+    return (uint64_t)((block - part.first) / part.stride) - block;
+}
+
 static void decode_operand(const struct decode *d, const struct plan_operand *from,
                            struct rt_operand *to)
 {
@@ -52,6 +60,7 @@ static void decode_operand(const struct decode *d, const struct plan_operand *fr
         return;
     }
     struct rt_board *board = rt_board(comm->base, &comm->layout, from->rank);
+    to->shift_blocks = shift_of(d, from);
     to->board = is_in ? &board->in : &board->out;
     if (from->rank != comm->rank)
         to->place = is_in ? RT_PEER_IN : RT_PEER_OUT;
@@ -279,12 +288,30 @@ static peal_status row_memory(struct decode *d)
     return copy_weights(d);
 }
 
+/* What the collective is to this rank. In place, an own block lies where it does in the whole. */
+static void decode_shape(struct decode *d)
+{
+    const struct peal_plan *plan = d->plan;
+    const struct plan_collective *what = peal_plan_collective(plan->collective);
+    struct rt_row *row = d->row;
+    row->collective = plan->collective;
+    row->root = plan->root;
+    row->peer = plan->peer;
+    row->blocks = peal_plan_blocks(plan);
+    row->in = peal_plan_held(plan, d->comm->rank, PLAN_BUF_IN);
+    row->out = peal_plan_held(plan, d->comm->rank, PLAN_BUF_OUT);
+    row->alias = (uint64_t)row->in.first - row->out.first;
+    row->knows_in_place = (uint8_t)(what->in_place != 0);
+    row->all_in_place = (uint8_t)(what->in_place && !what->rooted);
+}
+
 static void decode_row(struct decode *d)
 {
     struct rt_row *row = d->row;
     row->id = d->plan->id;
     row->max_bytes = d->plan->max_bytes;
     row->tile_bytes = d->plan->tile_bytes;
+    decode_shape(d);
     note_ranks(d);
     for (uint32_t i = 0; i < row->nchunks; i++)
         row->reach |= row->reached[i];

@@ -62,7 +62,7 @@ static peal_status tell_about(const struct peal_comm *comm, const struct rt_erro
     case PEAL_ERR_MISMATCH:
         return peal_fail(diag, status,
                          "rank %u, lane %u, step %u, call %u: rank %u makes another call "
-                         "(collective, count, type, operation, in place or not, plan)",
+                         "(collective, root, count, type, operation, in place or not, plan)",
                          error->rank, error->lane, error->step, error->call, error->culprit);
     case PEAL_ERR_PEER:
         return peal_fail(diag, status, "rank %u died; rank %u, lane %u, step %u, call %u needs it",

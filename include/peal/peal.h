@@ -140,8 +140,22 @@ typedef enum peal_op {
 } peal_op;
 #define PEAL_OP_COUNT 5
 
-typedef enum peal_collective { PEAL_ALLREDUCE = 0 } peal_collective;
-#define PEAL_COLLECTIVE_COUNT 1
+/* What a call moves, and how its bytes are counted (as nccl-tests counts them): one rank's
+ * buffer for allreduce, reduce, broadcast and sendrecv; the whole buffer of N blocks for
+ * reduce-scatter, allgather, scatter, gather and alltoall. */
+typedef enum peal_collective {
+    PEAL_ALLREDUCE = 0,
+    PEAL_REDUCE_SCATTER = 1, /* rank r gets block r of the reduction */
+    PEAL_ALLGATHER = 2,      /* rank r gives block r; all get all blocks */
+    PEAL_BROADCAST = 3,      /* the root's buffer to all */
+    PEAL_REDUCE = 4,         /* to the root */
+    PEAL_SCATTER = 5,        /* block r of the root's buffer to rank r */
+    PEAL_GATHER = 6,         /* block r of the root's buffer from rank r */
+    PEAL_ALLTOALL = 7,       /* block j of rank i becomes block i of rank j */
+    PEAL_SENDRECV = 8,       /* from the root to the peer */
+    PEAL_BARRIER = 9         /* nothing but that all have entered */
+} peal_collective;
+#define PEAL_COLLECTIVE_COUNT 10
 
 /* Link classes, ordered from near to far: the class of a path is the farthest
  * of its links. */
@@ -326,7 +340,8 @@ typedef struct peal_request {
     uint64_t min_bytes;     /* 0 means 8 */
     uint64_t max_bytes;     /* 0 means 8 GiB */
     uint32_t ranks;         /* the first `ranks` ranks of the fabric; 0 means all */
-    const char *algorithm;  /* NULL: choose; "ring", "tree", "hierarchical", "oneshot", "twoshot" */
+    const char *algorithm;  /* NULL: choose; "ring", "tree", "hierarchical", "doubling", "oneshot",
+                              "twoshot", "direct", "chain" */
     uint32_t channels;      /* 0: choose */
     uint32_t gateways;      /* hierarchical: gateway ranks a node; 0: choose */
     uint64_t tile_bytes;    /* pipelining tile; 0: choose */
@@ -334,9 +349,11 @@ typedef struct peal_request {
     double sm_price;        /* relative price of each SM (0.025: 2.5 %); 0 none */
     /* Engine forced for moves (not reductions) over a class: engine + 1, 0: choose. */
     uint8_t move_engine[PEAL_LINK_CLASS_COUNT];
+    uint32_t root; /* broadcast, reduce, scatter, gather; sendrecv: who sends */
+    uint32_t peer; /* sendrecv: who receives */
 } peal_request;
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0}
 /* clang-format on */
 
 /* Chooses a schedule for each size: a table of size ranges in rising order, the
@@ -356,7 +373,7 @@ PEAL_API void peal_table_destroy(peal_table *table);
 
 typedef struct peal_table_info {
     size_t size;
-    peal_collective collective;
+    peal_collective collective; /* of the first row */
     uint32_t ranks;
     uint32_t rows;
     int compiled; /* 1: rows hold programs */
@@ -384,6 +401,10 @@ typedef struct peal_row_info {
     int latency_bound;  /* 1: the latency part is the larger at max_bytes */
     uint64_t hop_bytes; /* bytes one hop carries at max_bytes */
     char binding[128];  /* the resource that limits it */
+    peal_collective collective;
+    uint32_t root;       /* 0 where the collective has none, */
+    uint32_t peer;       /* as this */
+    char bound_cut[160]; /* allgather, reduce-scatter: the ranks whose links prove the bound */
 } peal_row_info;
 
 PEAL_API PEAL_CHECK peal_status peal_table_get(const peal_table *table, peal_table_info *info);
@@ -391,7 +412,7 @@ PEAL_API PEAL_CHECK peal_status peal_table_row(const peal_table *table, uint32_t
                                                peal_row_info *info);
 /* Every candidate considered, best first at the row's max_bytes, to which min_bytes
  * and max_bytes of *info are set. ERR_ARG past the last. Only tables from
- * peal_table_plan hold candidates. */
+ * peal_table_plan hold candidates, until they are joined. */
 PEAL_API PEAL_CHECK peal_status peal_table_candidate(const peal_table *table, uint32_t row,
                                                      uint32_t index, peal_row_info *info);
 
@@ -504,13 +525,47 @@ PEAL_API void peal_comm_destroy(peal_comm *comm);
  * 4096-byte aligned; NULL when the heap is spent. Freed with the world. */
 PEAL_API void *peal_mem_alloc(peal_comm *comm, size_t bytes);
 
-/* In place when in == out; any other overlap is ERR_ARG. Blocks. Every rank must
- * make the same calls in the same order; a rank that differs gives MISMATCH. On
- * an error *diag names the rank and the step, and the comm is unusable.
- * Errors: ARG, RANGE (no row for this size), MISMATCH, TIMEOUT, ABORTED, PEER. */
+/* The collectives. Each blocks; every rank must make the same calls in the same order, with
+ * equal arguments but for its buffers; a rank that differs gives MISMATCH. On an error *diag
+ * names the rank and the step, and the comm is unusable. Errors: ARG, RANGE (no row of the table
+ * serves this collective, root and size), MISMATCH, TIMEOUT, ABORTED, PEER.
+ *
+ * count is the number of elements of one block: of the whole buffer for allreduce, reduce,
+ * broadcast and sendrecv; of what one rank gives or gets for reduce-scatter, allgather, scatter
+ * and gather, whose larger buffer holds N blocks in rank order; of what goes from one rank to
+ * another for alltoall, whose buffers both hold N.
+ *
+ * In place: out == in for allreduce, reduce and broadcast; in == out + rank * count for allgather
+ * and, at the root, gather; out == in + rank * count for reduce-scatter and, at the root, scatter.
+ * Any other overlap is ERR_ARG. Buffers that a rank's part has no use for (out of reduce away
+ * from the root, in of broadcast there) may be NULL. */
 PEAL_API PEAL_CHECK peal_status peal_allreduce(peal_comm *comm, const void *in, void *out,
                                                size_t count, peal_dtype dtype, peal_op op,
                                                peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_reduce_scatter(peal_comm *comm, const void *in, void *out,
+                                                    size_t count, peal_dtype dtype, peal_op op,
+                                                    peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_allgather(peal_comm *comm, const void *in, void *out,
+                                               size_t count, peal_dtype dtype, peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_broadcast(peal_comm *comm, const void *in, void *out,
+                                               size_t count, peal_dtype dtype, uint32_t root,
+                                               peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_reduce(peal_comm *comm, const void *in, void *out,
+                                            size_t count, peal_dtype dtype, peal_op op,
+                                            uint32_t root, peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_scatter(peal_comm *comm, const void *in, void *out,
+                                             size_t count, peal_dtype dtype, uint32_t root,
+                                             peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_gather(peal_comm *comm, const void *in, void *out,
+                                            size_t count, peal_dtype dtype, uint32_t root,
+                                            peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_alltoall(peal_comm *comm, const void *in, void *out,
+                                              size_t count, peal_dtype dtype, peal_diag *diag);
+/* From rank `from` to rank `to`; in is used by the former, out by the latter. */
+PEAL_API PEAL_CHECK peal_status peal_sendrecv(peal_comm *comm, const void *in, void *out,
+                                              size_t count, peal_dtype dtype, uint32_t from,
+                                              uint32_t to, peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_barrier(peal_comm *comm, peal_diag *diag);
 /* Ends every operation of the world with ERR_ABORTED. Any thread. */
 PEAL_API void peal_comm_abort(peal_comm *comm);
 
@@ -523,9 +578,16 @@ typedef struct peal_comm_info {
     uint32_t stand_ins; /* bit 1 << engine for each that runs as a host memory mover here */
 } peal_comm_info;
 PEAL_API PEAL_CHECK peal_status peal_comm_get(const peal_comm *comm, peal_comm_info *info);
-/* The row that serves `bytes`; ERR_RANGE when none does. Under 100 ns. */
-PEAL_API PEAL_CHECK peal_status peal_table_lookup(const peal_table *table, uint64_t bytes,
-                                                  uint32_t *row_out);
+/* The row that serves a collective, its root and peer (0 where it has none), and a message of
+ * `bytes`; ERR_RANGE when none does. Under 100 ns. */
+PEAL_API PEAL_CHECK peal_status peal_table_lookup(const peal_table *table,
+                                                  peal_collective collective, uint32_t root,
+                                                  uint32_t peer, uint64_t bytes, uint32_t *row_out);
+/* Moves all rows of `from`, compiled for the same ranks, into `table`, so that one table serves
+ * several collectives; `from` is left empty, to be destroyed. Rows of one collective, root and
+ * peer must come from one of the two. Errors: ARG, MEMORY (then both are as before). */
+PEAL_API PEAL_CHECK peal_status peal_table_join(peal_table *table, peal_table *from,
+                                                peal_diag *diag);
 
 #ifdef __cplusplus
 }

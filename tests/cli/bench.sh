@@ -15,6 +15,24 @@ expect 0 "$PEAL" bench "$topologies/dgx-h100.xml" --ranks 3 --sizes 1K:4K --thre
 expect_json 'j["schema"] == "peal.bench/1" and len(j["rows"]) == 6 and j["wrong"] == 0'
 expect_json 'set("collective ranks bytes dtype op inplace algorithm time_us algbw_gbs busbw_gbs wrong".split()) <= set(j["rows"][0])'
 expect_json 'all(r["calls"] == 20 and r["ranks"] == 3 and r["dtype"] == "bfloat16" for r in j["rows"])'
+expect 0 "$PEAL" bench host:2 --collective all --sizes 1K:4K --iters 20 --warmup 1
+expect_out '^# peal .*, broadcast \(root 0\) by 2 '
+expect_out '^ +1024 +128 +float +none +-1 .* 0 +[0-9.]+ +[0-9.]+ +[0-9.]+ +0 +[a-z]+$'
+expect_out '^ +1024 +256 +float +none +0 '
+expect_out '^ +1024 +128 +float +sum +-1 .*[a-z]+$'
+expect_out '^ +1024 +256 +float +none +0>1 .* 0 +N/A +N/A +N/A +N/A +[a-z]+$'
+expect_out '^ +0 +0 +none +none +-1 .* N/A +[a-z]+$'
+[ "$(grep -c '^# Out of bounds values : 0 OK$' out)" = 10 ] || die "ten collectives, ten summaries"
+expect 0 "$PEAL" bench host:3 --collective gather,alltoall --root 2 --sizes 8:4K --factor 8 --json \
+    --threads --iters 5
+expect_json 'set(r["collective"] for r in j["rows"]) == {"gather", "alltoall"} and j["wrong"] == 0'
+expect_json 'all(r["root"] == 2 for r in j["rows"] if r["collective"] == "gather")'
+expect_json 'not any(r["inplace"] for r in j["rows"] if r["collective"] == "alltoall")'
+expect_json 'all(abs(r["busbw_gbs"] - r["algbw_gbs"] * 2 / 3) < 1e-6 for r in j["rows"])'
+expect_json 'all(r["bytes"] == 12 * r["count"] for r in j["rows"])'
+expect 2 "$PEAL" bench host:2 --collective allreduce --root 1
+expect 2 "$PEAL" bench host:2 --collective barier
+expect_err "did you mean 'barrier'"
 expect 0 "$PEAL" compile host:2 --bytes 8:64K -o x.peal
 expect 0 "$PEAL" bench x.peal --sizes 8 --procs --no-pin --no-check -o bench.txt
 grep -q 'N/A' bench.txt || die "--no-check checks"

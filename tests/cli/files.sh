@@ -76,6 +76,39 @@ expect 0 "$PEAL" verify "$h100" --ranks 2 --json
 expect_json 'j["schema"] == "peal.verify/1" and j["ok"] and j["findings"] == [] and j["ranks"] == 2'
 expect_json 'j["steps"] > 0 and j["seconds"] >= 0'
 
+# Several collectives in one file.
+expect 0 "$PEAL" compile "$h100" --ranks 2 --bytes 8:64K --collective all -o all.peal
+expect_out '^all.peal: allreduce, .*broadcast \(root 0\), .*sendrecv \(rank 0 to rank 1\), barrier, 2 ranks, .*proven'
+expect_out '^ *[0-9]+ +sendrecv +0>1 '
+expect_out '^ *[0-9]+ +alltoall +- '
+expect 0 "$PEAL" compile "$h100" --ranks 2 --bytes 8:64K --collective all --json -o all.peal
+expect_json 'j["collective"] is None and len(j["collectives"]) == 10 and j["verified"]'
+expect_json 'set(r["collective"] for r in j["rows"]) == set(c["collective"] for c in j["collectives"])'
+expect 0 "$PEAL" verify all.peal
+expect_out '^proven: allreduce, .*barrier by 2 ranks'
+expect 0 "$PEAL" verify all.peal --json
+expect_json 'j["ok"] and len(j["collectives"]) == 10'
+expect 0 "$PEAL" dump all.peal -o all.txt
+expect 0 "$PEAL" asm all.txt -o again.peal
+expect_same again.peal all.peal
+expect 0 "$PEAL" plan all.peal --json
+expect_json '[t["collective"] for t in j["tables"]][-1] == "barrier" and len(j["tables"]) == 10'
+expect 0 "$PEAL" plan all.peal --collective sendrecv --json
+expect_json 'j["collective"] == "sendrecv" and (j["root"], j["peer"]) == (0, 1)'
+expect 0 "$PEAL" dump all.peal --collective gather,barrier --json
+expect_json 'set(r["collective"] for r in j["rows"]) == {"gather", "barrier"}'
+expect 0 "$PEAL" dump all.peal --collective barrier
+expect_out '^plan barrier'
+[ "$(grep -c '^plan ' out)" = 1 ] || die "a barrier is one plan"
+expect 2 "$PEAL" plan all.peal --collective gather --root 1
+expect_err 'the plan has no gather'
+expect 2 "$PEAL" plan x.peal --collective gather
+expect 2 "$PEAL" verify x.peal --root 1
+expect 3 "$PEAL" compile "$h100" --ranks 2 --collective alltoall,allreduce --algorithm oneshot -o none
+expect 0 "$PEAL" compile "$h100" --ranks 4 --bytes 1M --collective all --algorithm tree -o none
+expect_err 'note: tree is left out: it does not serve alltoall'
+rm none
+
 # A schedule with a step too few is no proof's friend.
 printf '%s\n' 'peal-table 1' 'plan allreduce ranks 2 bytes 8..1024 algorithm oneshot chunks 1' \
     'region packet width 2 depth 1 slot 1280' \

@@ -35,6 +35,8 @@ complete_line() { # complete_line WORD...: what bash offers for the last word
 }
 [ "$(complete_line peal ver)" = "verify version" ] || die "completion of verbs"
 [ "$(complete_line peal run x --dtype bf)" = bfloat16 ] || die "completion of values"
+[ "$(complete_line peal plan x --collective gather,allg)" = gather,allgather ] || die "completion of lists"
+[ "$(complete_line peal run x -c scat)" = scatter ] || die "completion of collectives"
 
 # Each verb's help names the options that its own parser, completion and JSON know.
 expect 0 "$PEAL" help --json

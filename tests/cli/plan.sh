@@ -38,6 +38,26 @@ expect 0 "$PEAL" plan x.peal --json
 expect_json 'j["ranks"] == 2'
 expect 2 "$PEAL" plan x.peal --candidates
 
+# Several collectives: a table each.
+expect 0 "$PEAL" plan "$h100" --collective broadcast,alltoall --root 3 --bytes 8:1M
+expect_out '^broadcast \(root 3\) by 8 ranks; '
+expect_out '^alltoall by 8 ranks; '
+expect 0 "$PEAL" plan "$h100" --collective broadcast,alltoall --root 3 --json
+expect_json 'j["schema"] == "peal.table/1" and "rows" not in j'
+expect_json '[(t["collective"], t["root"], t["ranks"]) for t in j["tables"]] == [("broadcast", 3, 8), ("alltoall", None, 8)]'
+expect_json 'all(t["rows"][-1]["max_bytes"] == 8 << 30 for t in j["tables"])'
+expect 0 "$PEAL" plan "$h100" --collective reduce --json
+expect_json 'j["collective"] == "reduce" and j["root"] == 0 and j["rows"]'
+expect 0 "$PEAL" plan "$h100" --collective all --ranks 2 --bytes 1M --explain
+expect_out '^sendrecv \(rank 0 to rank 1\) by 2 ranks; '
+[ "$(grep -c 'by 2 ranks; ' out)" = 10 ] || die "ten collectives are not ten tables"
+expect 0 "$PEAL" plan "$h100" --collective all --ranks 1 --bytes 1M
+expect 0 "$PEAL" plan "$h100" --collective reduce-scatter --bytes 64M --candidates
+expect_out 'candidates at 64M'
+# What is moved over what was counted: one rank's buffer, or N blocks.
+expect 0 "$PEAL" plan "$h100" --collective allreduce,allgather,gather,broadcast --bytes 64M --json
+expect_json 'all(abs(t["rows"][0]["busbw_gbs"] / t["rows"][0]["algbw_gbs"] - f) < 1e-3 for t, f in zip(j["tables"], [14/8, 7/8, 7/8, 1]))'
+
 # What is no size, and names that are nearly right.
 for size in '' 8: :8 8Q 1.5M -1 99999999999999999999 0x10 8:4 20000000000G; do
     expect 2 "$PEAL" plan "$h100" --bytes "$size"
@@ -49,6 +69,19 @@ expect 2 "$PEAL" plan "$h100" --algorithm rign
 expect_err "did you mean 'ring'"
 expect 2 "$PEAL" plan "$h100" --collective alreduce
 expect_err "did you mean 'allreduce'"
+expect 2 "$PEAL" plan "$h100" --collective allgather,broadcsat
+expect_err "did you mean 'broadcast'"
+expect 2 "$PEAL" plan "$h100" --collective all_to_all
+expect_err "did you mean 'alltoall'"
+expect 2 "$PEAL" plan "$h100" --collective allreduce --root 1
+expect_err 'allreduce has no root'
+expect 2 "$PEAL" plan "$h100" --root 1
+expect 2 "$PEAL" plan "$h100" --collective barrier --root 0
+expect 2 "$PEAL" plan "$h100" --collective broadcast --root 8
+expect 2 "$PEAL" plan "$h100" --collective broadcast --root 1,2
+expect 2 "$PEAL" plan "$h100" --collective broadcast --root x
+expect 2 "$PEAL" plan "$h100" --collective broadcast --peer 1
+expect 2 "$PEAL" plan "$h100" --collective sendrecv --ranks 2 --root 1 --peer 1
 expect 2 "$PEAL" plan "$h100" --algoritm ring
 expect_err 'did you mean --algorithm'
 expect 2 "$PEAL" plan "$h100" --engine nvlnk=tma

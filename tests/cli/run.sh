@@ -32,7 +32,46 @@ expect 0 "$PEAL" run host:3 --bytes 100K --dtype float64 --check --procs --regis
 expect 0 "$PEAL" run host:2 --bytes 100K --check --registered --pin --in-place
 expect 0 "$PEAL" run host:2 --bytes 1M --iters 3 --warmup 0
 
+# Every collective, from every root, with counts that do not divide.
+expect 0 "$PEAL" run host:5 --ranks 1,2,3,5 --collective all --root 0,1,4 --algorithm all \
+    --dtype float16,int64 --op sum,avg --count 0,1,7,1023 --placement both --check --timeout 60000
+expect_out '^[0-9]{4,} combinations'
+expect_out 'elements compared, all right$'
+expect_out 'no rank left a barrier'
+expect 0 "$PEAL" run "$h100" --ranks 3 --collective all --root 2,0 --bytes 4K,300K \
+    --dtype bfloat16,uint8 --placement both --check --chaos 3 --random-delay --engine nvlink=ce -v
+expect_out '^ +3 ranks  gather +2 .* in .* right$'
+expect_out '^ +3 ranks  barrier +- .* right$'
+for how in --procs '--procs --registered' --registered; do
+    # shellcheck disable=SC2086 # several words
+    expect 0 "$PEAL" run host:3 --collective all --root 1 --bytes 100K,8 --placement both --check $how
+done
+expect 0 "$PEAL" run host:2 --collective sendrecv --root 1 --peer 0 --count 100 --check --json
+expect_json 'j["collective"] == "sendrecv" and j["root"] == 1 and j["peer"] == 0 and j["bytes"] == 400'
+expect_json 'j["op"] == "none" and j["wrong"] == 0 and j["busbw_gbs"] == j["algbw_gbs"]'
+expect 0 "$PEAL" run host:4 --collective allgather --count 100 --check --json # a block's elements
+expect_json 'j["bytes"] == 1600 and j["count"] == 100 and j["root"] is None'
+expect_json 'abs(j["busbw_gbs"] / j["algbw_gbs"] - 3/4) < 1e-6'
+expect 0 "$PEAL" run host:4 --collective allgather --bytes 1600 --json
+expect_json 'j["bytes"] == 1600 and j["count"] == 100'
+expect 0 "$PEAL" run host:3 --collective barrier --check
+expect_out '^check +no rank left a barrier before all had entered it'
+expect 0 "$PEAL" run host:2 --collective alltoall,reduce --placement in --check --json
+expect_json '[r["collective"] for r in j["runs"]] == ["reduce"]'
+expect 2 "$PEAL" run host:2 --collective alltoall --in-place
+expect_err 'no form in place'
+expect 2 "$PEAL" run host:3 --collective reduce-scater
+expect_err "did you mean 'reduce-scatter'"
+expect 2 "$PEAL" run host:3 --collective alltoall --root 1
+expect 2 "$PEAL" run host:3 --collective gather --root 3
+expect 2 "$PEAL" run host:3 --collective sendrecv --peer 0
+
 # A plan file runs as it is.
+expect 0 "$PEAL" compile host:2 --collective all --bytes 8:64K -o all.peal
+expect 0 "$PEAL" run all.peal --bytes 64K,8 --placement both --check --json
+expect_json 'len(set(r["collective"] for r in j["runs"])) == 10 and j["wrong"] == 0'
+expect 0 "$PEAL" run all.peal --collective gather --root 0 --bytes 8 --check
+expect 2 "$PEAL" run all.peal --collective gather --root 1 --bytes 8
 expect 0 "$PEAL" compile host:2 --bytes 8:64K -o x.peal
 expect 0 "$PEAL" run x.peal --bytes 64K --check
 expect 0 "$PEAL" run x.peal --ranks 2 --bytes 8 --check

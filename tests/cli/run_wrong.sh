@@ -13,29 +13,72 @@ cat >spoil.c <<'C'
 #include <stdlib.h>
 #include <string.h>
 static unsigned calls;
-peal_status peal_allreduce(peal_comm *comm, const void *in, void *out, size_t count,
-                           peal_dtype dtype, peal_op op, peal_diag *diag)
+static int mine(peal_comm *comm)
 {
-    __typeof__(&peal_allreduce) real = (__typeof__(real))dlsym(RTLD_NEXT, "peal_allreduce");
     peal_comm_info info = {sizeof info, 0, 0, 0, 0, 0};
     (void)!peal_comm_get(comm, &info);
+    return info.rank == 1 && ++calls == (unsigned)atoi(getenv("SPOIL_CALL"));
+}
+/* in is of nin bytes, out of nout. */
+static void spoil(const void *in, size_t nin, void *out, size_t nout, peal_dtype dtype)
+{
     char *bytes = out;
     const char *what = getenv("SPOIL");
-    int mine = info.rank == 1 && ++calls == (unsigned)atoi(getenv("SPOIL_CALL"));
-    if (mine && !strcmp(what, "killed"))
-        raise(SIGKILL);
-    peal_status status = real(comm, in, out, count, dtype, op, diag);
-    if (!mine)
-        return status;
     if (!strcmp(what, "element"))
         bytes[17 * peal_dtype_size(dtype)] ^= 1;
     if (!strcmp(what, "behind"))
-        bytes[count * peal_dtype_size(dtype)] ^= 1;
+        bytes[nout] ^= 1;
     if (!strcmp(what, "before"))
         bytes[-1] ^= 1;
     if (!strcmp(what, "input"))
         ((char *)(uintptr_t)in)[5 * peal_dtype_size(dtype)] ^= 1;
+    if (!strcmp(what, "last"))
+        ((char *)(uintptr_t)in)[nin - 1] ^= 1;
+}
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+peal_status peal_allreduce(peal_comm *comm, const void *in, void *out, size_t count,
+                           peal_dtype dtype, peal_op op, peal_diag *diag)
+{
+    int now = mine(comm);
+    size_t bytes = count * peal_dtype_size(dtype);
+    if (now && !strcmp(getenv("SPOIL"), "killed"))
+        raise(SIGKILL);
+    peal_status status = REAL(peal_allreduce)(comm, in, out, count, dtype, op, diag);
+    if (now)
+        spoil(in, bytes, out, bytes, dtype);
     return status;
+}
+peal_status peal_reduce_scatter(peal_comm *comm, const void *in, void *out, size_t count,
+                                peal_dtype dtype, peal_op op, peal_diag *diag)
+{
+    size_t bytes = count * peal_dtype_size(dtype);
+    peal_status status = REAL(peal_reduce_scatter)(comm, in, out, count, dtype, op, diag);
+    if (mine(comm))
+        spoil(in, 2 * bytes, out, bytes, dtype);
+    return status;
+}
+#define MOVES(name, in_blocks, out_blocks, ends, arguments)                                        \
+    peal_status name(peal_comm *comm, const void *in, void *out, size_t count, peal_dtype dtype    \
+                     ends, peal_diag *diag)                                                        \
+    {                                                                                              \
+        size_t bytes = count * peal_dtype_size(dtype);                                             \
+        peal_status status = REAL(name)(comm, in, out, count, dtype arguments, diag);              \
+        if (mine(comm))                                                                            \
+            spoil(in, (in_blocks) * bytes, out, (out_blocks) * bytes, dtype);                      \
+        return status;                                                                             \
+    }
+#define COMMA ,
+MOVES(peal_allgather, 1, 2, , )
+MOVES(peal_alltoall, 2, 2, , )
+MOVES(peal_broadcast, 1, 1, COMMA uint32_t root, COMMA root)
+MOVES(peal_scatter, 2, 1, COMMA uint32_t root, COMMA root)
+MOVES(peal_gather, 1, 2, COMMA uint32_t root, COMMA root)
+MOVES(peal_sendrecv, 1, 1, COMMA uint32_t from COMMA uint32_t to, COMMA from COMMA to)
+peal_status peal_barrier(peal_comm *comm, peal_diag *diag)
+{
+    if (!strcmp(getenv("SPOIL"), "barrier"))
+        return PEAL_OK;
+    return REAL(peal_barrier)(comm, diag);
 }
 C
 "$cc" -shared -fPIC -I "$PEAL_SOURCE/include" spoil.c -o spoil.so -ldl 2>err || exit 77
@@ -65,6 +108,34 @@ spoiled input 1 --procs
 expect_err 'rank 1, input 5 '
 spoiled killed 4 --procs
 expect_err 'rank [01]'
+spoiled_of() { # spoiled_of COLLECTIVE WHAT ARGUMENT...: rank 1's call of it
+    local collective=$1 what=$2
+    shift 2
+    spoiled "$what" 1 --procs --collective "$collective" "$@"
+}
+for collective in reduce-scatter allgather alltoall broadcast scatter sendrecv; do
+    spoiled_of "$collective" element
+    expect_err 'rank 1, element 17 is .*, not '
+    expect_err "wrong: $collective "
+    spoiled_of "$collective" behind
+    expect_err 'guard of out'
+done
+spoiled_of gather element --root 1
+expect_err '\(root 1\) .*rank 1, element 17 is '
+spoiled_of alltoall input
+expect_err 'rank 1, input 5 '
+spoiled_of gather input
+expect_err 'rank 1, input 5 '
+spoiled_of allgather before --in-place # ahead of the output
+expect_err 'guard of out'
+spoiled_of reduce-scatter input --in-place # the block of rank 0
+expect_err 'rank 1, input 5 '
+spoiled_of reduce-scatter last --in-place # its own block
+expect_err 'rank 1, element 99 '
+spoiled_of scatter input --in-place --root 1
+expect_err 'rank 1, input 5 '
+spoiled_of barrier barrier
+expect_err 'wrong: barrier: rank [01], entry of rank [01] is missing'
 export SPOIL=element SPOIL_CALL=1
 expect 1 "$PEAL" bench host:2 --sizes 1K:4K --procs
 expect_out '# Out of bounds values : 1 FAILED'

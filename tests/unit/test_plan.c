@@ -365,7 +365,7 @@ START_TEST(lookup_finds_the_row_of_a_size)
     }
     for (uint64_t bytes = 0; bytes < 700000; bytes += bytes < 3000 ? 1 : 97) {
         uint32_t row = 77;
-        peal_status status = peal_table_lookup(table, bytes, &row);
+        peal_status status = peal_table_lookup(table, PEAL_ALLREDUCE, 0, 0, bytes, &row);
         if (bytes > 10u << 16) {
             ck_assert_int_eq(status, PEAL_ERR_RANGE);
             ck_assert_uint_eq(row, 77);
@@ -376,8 +376,8 @@ START_TEST(lookup_finds_the_row_of_a_size)
         ck_assert(row == 0 || bytes >= table->rows[row].info.min_bytes);
     }
     uint32_t row;
-    ck_assert_int_eq(peal_table_lookup(NULL, 8, &row), PEAL_ERR_ARG);
-    ck_assert_int_eq(peal_table_lookup(table, 8, NULL), PEAL_ERR_ARG);
+    ck_assert_int_eq(peal_table_lookup(NULL, PEAL_ALLREDUCE, 0, 0, 8, &row), PEAL_ERR_ARG);
+    ck_assert_int_eq(peal_table_lookup(table, PEAL_ALLREDUCE, 0, 0, 8, NULL), PEAL_ERR_ARG);
     peal_table_destroy(table);
 }
 END_TEST

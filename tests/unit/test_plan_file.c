@@ -60,23 +60,24 @@ END_TEST
 START_TEST(the_encoding_is_what_the_document_says)
 {
     static const unsigned char golden[] = {
-        'P', 'E', 'A', 'L',  'P',  'L',  'A', 'N', /* magic */
-        1,   0,   0,   0,                          /* version */
-        0,   0,   0,   0,                          /* allreduce */
-        1,   0,   0,   0,                          /* ranks */
-        1,   0,   0,   0,                          /* rows */
-        40,  0,   0,   0,    0,    0,    0,   0,
-        85,  0,   0,   0,    0,    0,    0,   0, /* the plan: offset, length */
-        5,   0,   0,   0,    0,    0,    0,   0,
-        0,   0,   0,   0,    0,    0,    0,   0, /* time, bound */
-        0,   1,   8,   0x80, 0x02,               /* collective, ranks, bytes 8..256 */
-        4,   'r', 'i', 'n',  'g',  0,    1,   0, /* algorithm, detail, channels, tile */
-        2,   1,   1,   3,                        /* chunks 2 weights 1 3 */
-        1,                                       /* semaphores */
-        1,   2,   3,   1,    0x80, 0x01,         /* region scratch width 3 depth 1 slot 128 */
-        0,                                       /* links */
-        0,   0,   0,   0,    0,    0,    0,   0,
-        20,  0,   0,   0,    0,    0,    0,   0, /* rank 0: offset, length, hash */
+        'P', 'E',  'A',  'L', 'P',  'L',  'A', 'N', /* magic */
+        1,   0,    0,    0,                         /* version */
+        0,   0,    0,    0,                         /* allreduce */
+        1,   0,    0,    0,                         /* ranks */
+        1,   0,    0,    0,                         /* rows */
+        40,  0,    0,    0,   0,    0,    0,   0,
+        87,  0,    0,    0,   0,    0,    0,   0, /* the plan: offset, length */
+        5,   0,    0,    0,   0,    0,    0,   0,
+        0,   0,    0,    0,   0,    0,    0,   0, /* time, bound */
+        0,   1,    0,    0,                       /* collective, ranks, root, peer */
+        8,   0x80, 0x02,                          /* bytes 8..256 */
+        4,   'r',  'i',  'n', 'g',  0,    1,   0, /* algorithm, detail, channels, tile */
+        2,   1,    1,    3,                       /* chunks 2 weights 1 3 */
+        1,                                        /* semaphores */
+        1,   2,    3,    1,   0x80, 0x01,         /* region scratch width 3 depth 1 slot 128 */
+        0,                                        /* links */
+        0,   0,    0,    0,   0,    0,    0,   0,
+        20,  0,    0,    0,   0,    0,    0,   0, /* rank 0: offset, length, hash */
     };
     peal_table *table =
         assemble("peal-table 1 plan allreduce ranks 1 bytes 8..256 algorithm ring channels 1 "
@@ -193,8 +194,9 @@ END_TEST
 /* A plan section of one rank whose program is the given bytes, hash and all. */
 static peal_status decode_program(const unsigned char *program, size_t bytes, peal_diag *diag)
 {
-    static const unsigned char head[] = {0, 0, 0,    0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,
-                                         1, 8, 0x40, 1, 'x', 0, 0, 0, 4, 0, 1, 1, 2, 3, 1, 64, 0};
+    static const unsigned char head[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0,    0,  0,
+                                         0, 0, 0, 0, 0, 1, 0, 0, 8, 0x40, 1,  'x',
+                                         0, 0, 0, 4, 0, 1, 1, 2, 3, 1,    64, 0};
     unsigned char index[WIRE_RANK_BYTES];
     peal_plan_store64(index, 0);
     peal_plan_store64(index + 8, bytes);
@@ -250,53 +252,53 @@ struct wrong_program {
 };
 static const struct wrong_program wrong_programs[] = {
     {{0, 0, 0, 0, 0}, 5, ""},
-    {{0x80, 0, 0, 0, 0, 0}, 6, "byte 60 of the plan: a number is written longer than needed"},
+    {{0x80, 0, 0, 0, 0, 0}, 6, "byte 62 of the plan: a number is written longer than needed"},
     {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0},
      11,
-     "byte 68 of the plan: a number is larger than 64 bits"},
+     "byte 70 of the plan: a number is larger than 64 bits"},
     {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0},
      11,
-     "byte 68 of the plan: a number is larger than 32 bits"},
-    {{0, 0, 24, 0, 0}, 5, "byte 61 of the plan: a text is too long"},
-    {{0, 0, 2, 'x', 0, 0, 0}, 7, "byte 61 of the plan: a text holds a zero byte"},
+     "byte 70 of the plan: a number is larger than 32 bits"},
+    {{0, 0, 24, 0, 0}, 5, "byte 63 of the plan: a text is too long"},
+    {{0, 0, 2, 'x', 0, 0, 0}, 7, "byte 63 of the plan: a text holds a zero byte"},
     {{0, 0, 1, '"', 0, 0},
      6,
      "rank 0: busid and nic are printable ASCII without quotes, of at most 23 bytes"},
-    {{0, 0, 0, 0, 65}, 5, "byte 63 of the plan: a count is beyond its limit"},
-    {{0, 0, 0, 0, 1, 0, 0xff, 0xff, 3, 0}, 10, "byte 68 of the plan: a count is beyond the data"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 9, 0, 0}, 11, "byte 67 of the plan: an unknown opcode"},
+    {{0, 0, 0, 0, 65}, 5, "byte 65 of the plan: a count is beyond its limit"},
+    {{0, 0, 0, 0, 1, 0, 0xff, 0xff, 3, 0}, 10, "byte 70 of the plan: a count is beyond the data"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 9, 0, 0}, 11, "byte 69 of the plan: an unknown opcode"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x08, 0, 0},
      11,
-     "byte 68 of the plan: bytes behind a rank's last step"},
+     "byte 70 of the plan: bytes behind a rank's last step"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x08, 16},
      10,
      "rank 0 lane 0 step 0 (await): event 16 is not below 16"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x18, 1},
      10,
      "rank 0 lane 0 step 0 (await): the step has no use for its field engine, which is set"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x87, 0, 0, 0}, 12, "byte 69 of the plan: a step has unknown bits"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x87, 0, 0, 0}, 12, "byte 71 of the plan: a step has unknown bits"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x96, 0, 0, 0xff},
      12,
-     "byte 70 of the plan: a signal after no event is marked"},
+     "byte 72 of the plan: a signal after no event is marked"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x76, 0, 0},
      11,
      "rank 0 lane 0 step 0 (signal): engine 7 is not below 6"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x80, 0, 1, 8, 9},
      13,
-     "byte 67 of the plan: a step has unknown bits"},
+     "byte 69 of the plan: a step has unknown bits"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 200, 8, 9},
      13,
-     "byte 69 of the plan: a count is beyond the data"},
+     "byte 71 of the plan: a count is beyond the data"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 1, 0x18, 9},
      13,
-     "byte 70 of the plan: an operand has unknown bits"},
+     "byte 72 of the plan: an operand has unknown bits"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 1, 1, 8, 0, 1},
      14,
-     "byte 72 of the plan: an operand's chunk is written "
+     "byte 74 of the plan: an operand's chunk is written "
      "though it is the step's own"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 1, 8, 13, 0},
      14,
-     "byte 72 of the plan: a link is beyond the plan's "
+     "byte 74 of the plan: a link is beyond the plan's "
      "links"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 0, 8},
      12,
@@ -371,6 +373,20 @@ START_TEST(other_files_are_told_apart)
 }
 END_TEST
 
+START_TEST(the_header_names_the_first_collective)
+{
+    struct peal_buf file = sample_file();
+    peal_table *table;
+    peal_diag diag = PEAL_DIAG_INIT;
+    file.data[12] = PEAL_BARRIER;
+    put_checksum(file.data, file.used);
+    ck_assert_int_eq(peal_table_load(ctx, file.data, file.used, "a", &diag, &table),
+                     PEAL_ERR_INPUT);
+    ck_assert_str_eq(diag.text, "the header names another collective than the first plan");
+    peal_buf_free(&file);
+}
+END_TEST
+
 static peal_status load_body(peal_ctx *with, void *user)
 {
     const struct peal_buf *file = user;
@@ -412,6 +428,7 @@ int main(void)
                         (int)(sizeof wrong_programs / sizeof *wrong_programs));
     tcase_add_test(tests, small_files_ask_for_little_memory);
     tcase_add_test(tests, other_files_are_told_apart);
+    tcase_add_test(tests, the_header_names_the_first_collective);
     tcase_add_test(tests, loading_survives_every_failed_allocation);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);

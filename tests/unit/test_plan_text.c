@@ -66,6 +66,8 @@ static const struct wrong_text wrong_texts[] = {
     {"ranks 2", "ranks 3", "t.s:19:1: expected rank, found 'plan'"},
     {"8..1023", "8..1022",
      "t.s:0:0: plan 1 starts at 1024 bytes, not right behind the one before it: 1023"},
+    {"plan allreduce ranks 2 bytes 8", "plan barrier ranks 2 bytes 8",
+     "t.s:0:0: plan 1 stands before plan 0 by collective, root and peer"},
     {"8..1023", "2000..1023", "t.s:2:1: min bytes is larger than max bytes"},
     {"algorithm oneshot", "algorithm One", "t.s:2:1: algorithm is 1 to 63 of a-z, 0-9 and -"},
     {"  algorithm oneshot\n", "", "t.s:2:1: a plan needs algorithm and chunks before its ranks"},

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank in a run, and its buffers. */
+#ifndef PEAL_CLI_SELF_H
+#define PEAL_CLI_SELF_H
+
+#include "yard.h"
+
+struct self {
+    const struct crew *crew;
+    struct yard *yard;
+    peal_comm *comm;
+    uint32_t rank;
+    uint32_t number; /* of the job under way */
+    const struct job *job;
+    uint64_t bytes;  /* of its message */
+    char *memory;    /* two slots for each call: in and out */
+    uint64_t mapped; /* bytes of memory to be unmapped, 0 when it is the world's */
+    uint64_t random;
+    unsigned barriers; /* entered so far, if they are checked */
+};
+
+/* One rank's buffers of a call. In place, the smaller one lies in the larger one. */
+struct view {
+    char *in;
+    char *out;
+    uint64_t nin; /* elements; 0: the rank has no use for this buffer */
+    uint64_t nout;
+    size_t size; /* bytes of an element */
+    int shared;  /* 1: both are one piece of memory */
+};
+struct view self_view(const struct self *self, uint32_t call);
+
+/* ---- self_call.c: the library's functions */
+int self_call(struct self *self, uint32_t call);
+
+/* ---- self_check.c: what goes in, and what has to come out */
+/* Fills and poisons the buffers of a call. */
+void self_prepare(const struct self *self, uint32_t call, uint32_t round);
+/* Of all results of a round, this rank makes its part of the elements. */
+void self_expect(const struct self *self);
+void self_check(const struct self *self, uint32_t call, uint32_t round);
+/* Around a checked barrier. */
+void self_enter(struct self *self);
+void self_leave(const struct self *self);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a call's buffers lie, and the call. */
+#include "self.h"
+
+/* ---- buffers */
+
+static uint64_t shift(const struct self *self, uint32_t call, int second)
+{
+    if (!self->job->shake)
+        return 0;
+    size_t size = peal_dtype_size(self->job->dtype);
+    uint64_t hash = elem_mix(self->rank * 1000u + self->number, 2 * call + (unsigned)second);
+    return hash % (128 / size) * size;
+}
+
+static char *slot(const struct self *self, uint32_t call, int second)
+{
+    char *at = self->memory + yard_slot(self->bytes) * (2ull * call + (unsigned)second);
+    return at + 2 * YARD_GUARD + shift(self, call, second);
+}
+
+struct view self_view(const struct self *self, uint32_t call)
+{
+    const struct job *job = self->job;
+    uint32_t ranks = self->crew->ranks;
+    struct view view = {.size = peal_dtype_size(job->dtype)};
+    view.nin = job->count * action_input(&job->action, self->rank, ranks);
+    view.nout = job->count * action_output(&job->action, self->rank, ranks);
+    view.shared = job->in_place;
+    view.in = slot(self, call, 0);
+    view.out = view.shared ? view.in : slot(self, call, 1);
+    uint64_t own = view.size * job->count * self->rank;
+    if (view.shared && view.nout > view.nin && view.nin)
+        view.in += own;
+    if (view.shared && view.nin > view.nout && view.nout)
+        view.out += own;
+    return view;
+}
+
+/* ---- calls */
+
+/* A buffer that this rank's part has no use for is now and then none at all. */
+static void drop_unused(const struct self *self, uint32_t call, struct view *view)
+{
+    int whole = !action_blocks(&self->job->action); /* in place, all ranks name one buffer */
+    int none = call % 2 == 1 || (view->shared && !whole);
+    if (!self->job->count || !none)
+        return;
+    if (!view->nin)
+        view->in = NULL;
+    if (!view->nout)
+        view->out = NULL;
+}
+
+static peal_status call_rooted(peal_comm *comm, const struct job *job, const struct view *view,
+                               peal_diag *diag)
+{
+    size_t count = (size_t)job->count;
+    uint32_t root = job->action.root;
+    switch (job->action.collective) {
+    case PEAL_BROADCAST:
+        return peal_broadcast(comm, view->in, view->out, count, job->dtype, root, diag);
+    case PEAL_REDUCE:
+        return peal_reduce(comm, view->in, view->out, count, job->dtype, job->op, root, diag);
+    case PEAL_SCATTER:
+        return peal_scatter(comm, view->in, view->out, count, job->dtype, root, diag);
+    case PEAL_GATHER:
+        return peal_gather(comm, view->in, view->out, count, job->dtype, root, diag);
+    default:
+        return peal_sendrecv(comm, view->in, view->out, count, job->dtype, root, job->action.peer,
+                             diag);
+    }
+}
+
+static peal_status call_rootless(peal_comm *comm, const struct job *job, const struct view *view,
+                                 peal_diag *diag)
+{
+    size_t count = (size_t)job->count;
+    switch (job->action.collective) {
+    case PEAL_ALLREDUCE:
+        return peal_allreduce(comm, view->in, view->out, count, job->dtype, job->op, diag);
+    case PEAL_REDUCE_SCATTER:
+        return peal_reduce_scatter(comm, view->in, view->out, count, job->dtype, job->op, diag);
+    case PEAL_ALLGATHER:
+        return peal_allgather(comm, view->in, view->out, count, job->dtype, diag);
+    case PEAL_ALLTOALL:
+        return peal_alltoall(comm, view->in, view->out, count, job->dtype, diag);
+    default:
+        return peal_barrier(comm, diag);
+    }
+}
+
+int self_call(struct self *self, uint32_t call)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    const struct job *job = self->job;
+    struct view view = self_view(self, call);
+    drop_unused(self, call, &view);
+    peal_status status = action_rooted(&job->action) ? call_rooted(self->comm, job, &view, &diag)
+                                                     : call_rootless(self->comm, job, &view, &diag);
+    if (status != PEAL_OK)
+        yard_fail(self->yard, self->rank, status, &diag);
+    return status == PEAL_OK;
+}

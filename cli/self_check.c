@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes into a call, and what has to come out of it. */
+#include "self.h"
+
+#include <string.h>
+
+#define BLOCK 4096u           /* elements compared at once */
+#define INPUT_EACH (1u << 20) /* larger inputs are compared in the last round only */
+
+static struct elem_job elements(const struct self *self, uint32_t call)
+{
+    const struct job *job = self->job;
+    uint64_t seed = elem_mix(self->crew->seed + self->number, call);
+    return (struct elem_job){job->dtype, job->op, self->crew->ranks, seed,
+                             !action_reduces(&job->action)};
+}
+
+/* ---- before */
+
+/* Guards and poison change from round to round: what is left of the last one is no result. */
+static int guard_byte(uint32_t round)
+{
+    return 0xa5 ^ (int)(round & 0x5f);
+}
+
+static void put_guards(char *at, uint64_t bytes, uint32_t round)
+{
+    memset(at - YARD_GUARD, guard_byte(round), YARD_GUARD);
+    memset(at + bytes, guard_byte(round), YARD_GUARD);
+}
+
+/* The one piece of memory of a call in place. */
+static char *shared_piece(const struct view *view, uint64_t *bytes)
+{
+    int is_in = view->nin >= view->nout;
+    *bytes = (is_in ? view->nin : view->nout) * view->size;
+    return is_in ? view->in : view->out;
+}
+
+void self_prepare(const struct self *self, uint32_t call, uint32_t round)
+{
+    struct elem_job job = elements(self, call);
+    struct view view = self_view(self, call);
+    uint64_t bytes;
+    if (view.shared) {
+        char *at = shared_piece(&view, &bytes);
+        put_guards(at, bytes, round);
+    } else {
+        put_guards(view.in, view.nin * view.size, round);
+        put_guards(view.out, view.nout * view.size, round);
+    }
+    memset(view.out, 0x5a ^ (int)(round & 0xff), (size_t)(view.nout * view.size));
+    if (view.shared || round == 0) /* else it is still there, as the last round checks */
+        elem_input(&job, self->rank, 0, view.nin, view.in);
+}
+
+void self_expect(const struct self *self)
+{
+    const struct job *job = self->job;
+    if (!job->check || !action_reduces(&job->action))
+        return;
+    size_t size = peal_dtype_size(job->dtype);
+    uint64_t count = self->bytes / size;
+    uint64_t first = count * self->rank / self->crew->ranks;
+    uint64_t last = count * (self->rank + 1ull) / self->crew->ranks;
+    for (uint32_t c = 0; c < job->calls; c++) {
+        struct elem_job elem = elements(self, c);
+        char *to = self->yard->expected + yard_slot(self->bytes) * c;
+        elem_result(&elem, first, last - first, to + first * size);
+    }
+}
+
+/* ---- comparing */
+
+/* The claim to be the first of the run that is told in words. */
+static struct wrong *claim_wrong(const struct self *self, const char *what, uint64_t index)
+{
+    struct yard *yard = self->yard;
+    (void)atomic_fetch_add_explicit(&yard->wrong, 1, memory_order_relaxed);
+    if (atomic_exchange_explicit(&yard->first_wrong, 1, memory_order_acq_rel))
+        return NULL;
+    struct wrong *first = &yard->results[self->number].first;
+    first->rank = self->rank;
+    first->index = index;
+    (void)snprintf(first->what, sizeof first->what, "%s", what);
+    return first;
+}
+
+static void note_wrong(const struct self *self, const char *what, uint64_t index, const char *got,
+                       const char *wanted)
+{
+    struct wrong *first = claim_wrong(self, what, index);
+    if (!first)
+        return;
+    (void)elem_text(self->job->dtype, got, first->got);
+    (void)elem_text(self->job->dtype, wanted, first->wanted);
+}
+
+static void compare(const struct self *self, const char *what, uint64_t first, uint64_t count,
+                    const char *got, const char *wanted)
+{
+    size_t size = peal_dtype_size(self->job->dtype);
+    if (memcmp(got, wanted, (size_t)count * size) == 0)
+        return;
+    for (uint64_t i = 0; i < count; i++)
+        if (memcmp(got + i * size, wanted + i * size, size) != 0)
+            note_wrong(self, what, first + i, got + i * size, wanted + i * size);
+}
+
+/* Elements of the input, from `at` to `end`, are as they were. */
+static void compare_input(const struct self *self, const struct view *view, uint32_t call,
+                          uint64_t at, uint64_t end)
+{
+    uint64_t block[BLOCK];
+    struct elem_job job = elements(self, call);
+    for (; at < end; at += BLOCK) {
+        uint64_t count = end - at < BLOCK ? end - at : BLOCK;
+        elem_input(&job, self->rank, at, count, block);
+        compare(self, "input", at, count, view->in + at * view->size, (const char *)block);
+    }
+}
+
+/* All of the input but what the output lies over. */
+static void check_input(const struct self *self, const struct view *view, uint32_t call)
+{
+    if (!view->shared || !view->nout) {
+        compare_input(self, view, call, 0, view->nin);
+    } else if (view->nin > view->nout) {
+        uint64_t own = view->nout * self->rank;
+        compare_input(self, view, call, 0, own);
+        compare_input(self, view, call, own + view->nout, view->nin);
+    }
+}
+
+static void check_guards(const struct self *self, const char *what, const char *piece,
+                         uint64_t bytes, uint32_t round)
+{
+    for (uint64_t i = 0; i < 2 * YARD_GUARD; i++) {
+        const char *byte = i < YARD_GUARD ? piece + i - YARD_GUARD : piece + bytes + i - YARD_GUARD;
+        char got[8], wanted[8];
+        if ((unsigned char)*byte == (unsigned char)guard_byte(round))
+            continue;
+        memset(got, *byte, sizeof got);
+        memset(wanted, guard_byte(round), sizeof wanted);
+        note_wrong(self, what, i, got, wanted);
+    }
+}
+
+/* ---- the output */
+
+/* Where the element `at` of this rank's output comes from, if nothing is reduced. */
+static void origin_of(const struct self *self, uint64_t at, uint32_t *rank, uint64_t *index)
+{
+    const struct job *job = self->job;
+    uint64_t block = at / job->count, inside = at % job->count;
+    *rank = job->action.root;
+    *index = inside;
+    switch (job->action.collective) {
+    case PEAL_ALLGATHER:
+    case PEAL_GATHER:
+        *rank = (uint32_t)block;
+        break;
+    case PEAL_ALLTOALL:
+        *rank = (uint32_t)block;
+        *index = self->rank * job->count + inside;
+        break;
+    case PEAL_SCATTER:
+        *index = self->rank * job->count + inside;
+        break;
+    default: /* broadcast, sendrecv */
+        break;
+    }
+}
+
+static void check_moved(const struct self *self, const struct view *view, uint32_t call)
+{
+    uint64_t block[BLOCK];
+    struct elem_job job = elements(self, call);
+    for (uint64_t at = 0, count; at < view->nout; at += count) {
+        uint32_t rank;
+        uint64_t index;
+        origin_of(self, at, &rank, &index);
+        count = self->job->count - at % self->job->count; /* to the block's end */
+        count = count < BLOCK ? count : BLOCK;
+        elem_input(&job, rank, index, count, block);
+        compare(self, "element", at, count, view->out + at * view->size, (const char *)block);
+    }
+}
+
+static void check_reduced(const struct self *self, const struct view *view, uint32_t call)
+{
+    const char *expected = self->yard->expected + yard_slot(self->bytes) * call;
+    if (self->job->action.collective == PEAL_REDUCE_SCATTER)
+        expected += self->rank * view->nout * view->size;
+    compare(self, "element", 0, view->nout, view->out, expected);
+}
+
+void self_check(const struct self *self, uint32_t call, uint32_t round)
+{
+    const struct job *job = self->job;
+    struct view view = self_view(self, call);
+    if (action_reduces(&job->action))
+        check_reduced(self, &view, call);
+    else
+        check_moved(self, &view, call);
+    if (view.shared) {
+        uint64_t bytes;
+        const char *at = shared_piece(&view, &bytes);
+        check_guards(self, view.nout ? "guard of out" : "guard of in", at, bytes, round);
+    } else {
+        check_guards(self, "guard of out", view.out, view.nout * view.size, round);
+        check_guards(self, "guard of in", view.in, view.nin * view.size, round);
+    }
+    if (self->bytes <= INPUT_EACH || job->budget_us || round + 1 == job->warmup + job->rounds)
+        check_input(self, &view, call);
+}
+
+/* ---- barriers */
+
+/* Before it enters, a rank says so. */
+void self_enter(struct self *self)
+{
+    self->barriers++;
+    atomic_store_explicit(&self->yard->entered[self->rank], self->barriers, memory_order_release);
+}
+
+/* Nobody is back from a barrier that others have not entered. */
+void self_leave(const struct self *self)
+{
+    for (uint32_t r = 0; r < self->crew->ranks; r++) {
+        unsigned seen = atomic_load_explicit(&self->yard->entered[r], memory_order_acquire);
+        if ((int)(seen - self->barriers) >= 0)
+            continue;
+        struct wrong *first = claim_wrong(self, "entry of rank", r);
+        if (!first)
+            continue;
+        (void)snprintf(first->got, sizeof first->got, "missing");
+        (void)snprintf(first->wanted, sizeof first->wanted, "before the return");
+    }
+}

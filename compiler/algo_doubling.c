@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recursive doubling allreduce among all ranks: log2 N start-ups, S over a link in each. */
+#include "compiler.h"
+
+#include <stdio.h>
+
+/* The exchanges of step k, both ways. */
+static void load_step(struct planner *planner, uint32_t core, uint32_t k, struct stage *stage)
+{
+    for (uint32_t r = 0; r < core; r++) {
+        struct hop hop;
+        peal_planner_hop(planner, r, r ^ 1u << k, &hop);
+        peal_planner_load(planner, &hop, 1, hop.scale);
+        stage->alpha_us = hop.alpha_us > stage->alpha_us ? hop.alpha_us : stage->alpha_us;
+    }
+}
+
+/* Ranks beyond the power of two, on the way in or out. */
+static void load_extras(struct planner *planner, uint32_t core, int in, struct stage *stage)
+{
+    for (uint32_t r = core; r < planner->group.n; r++) {
+        struct hop hop;
+        peal_planner_hop(planner, in ? r : r - core, in ? r - core : r, &hop);
+        peal_planner_load(planner, &hop, 1, hop.scale);
+        stage->alpha_us = hop.alpha_us > stage->alpha_us ? hop.alpha_us : stage->alpha_us;
+    }
+}
+
+static peal_status cost_channels(struct planner *planner, uint32_t channels)
+{
+    uint32_t n = planner->group.n, steps = peal_doubling_steps(n), core = 1u << steps;
+    struct candidate candidate = {.algo = ALGO_DOUBLING,
+                                  .channels = channels,
+                                  .max_bytes = UINT64_MAX,
+                                  .chunks = channels,
+                                  .lanes = channels,
+                                  .slots = 2ull * (steps + 1) * channels,
+                                  .hop_share = 1.0 / channels};
+    for (uint32_t k = 0; k < steps + (n > core ? 2 : 0); k++) {
+        struct stage stage = {.levels = 1, .chain = 1};
+        if (k < steps)
+            load_step(planner, core, k, &stage);
+        else
+            load_extras(planner, core, k == steps, &stage);
+        /* Out to the slot, and two in and one out to add up. */
+        peal_candidate_stage(planner, &candidate, &stage, 2.5 / channels);
+    }
+    peal_candidate_total(planner, &candidate);
+    return peal_planner_add(planner, &candidate);
+}
+
+static peal_status enumerate(struct planner *planner)
+{
+    uint32_t asked = planner->request.channels;
+    if (planner->group.n < 2)
+        return PEAL_OK;
+    for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX;
+         channels = asked ? UINT32_MAX : channels * 2) {
+        if (channels > 1 && !planner->group.accelerators)
+            break;
+        PEAL_TRY(cost_channels(planner, channels));
+    }
+    return PEAL_OK;
+}
+
+static void prepare(struct build *b, const struct candidate *candidate)
+{
+    b->plan->nsems = (uint16_t)(2 * candidate->channels);
+    for (uint32_t c = 0; c < candidate->channels; c++)
+        peal_build_region(b, PLAN_BUF_SCRATCH, peal_doubling_steps(b->plan->nranks) + 1, 1,
+                          peal_build_slot_bytes(b));
+}
+
+static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
+{
+    uint32_t n = b->plan->nranks;
+    uint32_t *members = peal_alloc(b->plan->ctx, n * sizeof *members);
+    if (!members) {
+        b->status = PEAL_ERR_MEMORY;
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        members[i] = i;
+    for (uint32_t c = 0; c < candidate->channels; c++) {
+        struct doubling_part part = {.n = n,
+                                     .self = rank,
+                                     .members = members,
+                                     .chunk = c,
+                                     .in_buffer = PLAN_BUF_IN,
+                                     .region = c,
+                                     .sem0 = 2 * c};
+        peal_build_lane(b);
+        peal_build_section(b, 1);
+        peal_doubling_body(b, &part);
+        peal_build_drain(b);
+    }
+    peal_free(b->plan->ctx, members, n * sizeof *members);
+}
+
+static void detail(const struct candidate *candidate, char *text, size_t size)
+{
+    snprintf(text, size, "recursive doubling, %u channel%s", candidate->channels,
+             candidate->channels == 1 ? "" : "s");
+}
+
+const struct algo peal_algo_doubling = {"doubling", 1u << PEAL_ALLREDUCE, enumerate, prepare, emit,
+                                        detail};

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Buffers that peers do not see: what they reach of them is copied to registered memory when a
+ * call begins, and back when it ends. */
+#include "comm.h"
+
+#include <string.h>
+
+/* Reached by all ranks as it is. */
+static int is_registered(const struct peal_comm *comm, const char *memory, uint64_t bytes)
+{
+    uintptr_t offset = (uintptr_t)memory - (uintptr_t)comm->base;
+    return offset < comm->layout.total && bytes <= comm->layout.total - offset;
+}
+
+/* Two buffers of staged_bytes at the top of the heap; what they held is over with its call. */
+static peal_status reserve_staging(struct peal_comm *comm, uint64_t bytes, peal_diag *diag)
+{
+    uint64_t need = (bytes + RT_PAGE - 1) & ~(uint64_t)(RT_PAGE - 1);
+    if (need <= comm->staged_bytes)
+        return PEAL_OK;
+    if (need > (comm->layout.heap_bytes - comm->heap_used) / 2)
+        return peal_fail(diag, PEAL_ERR_RANGE,
+                         "staging private buffers takes 2 x %llu bytes of heap, %llu are left; "
+                         "use a larger heap, or buffers of peal_mem_alloc",
+                         (unsigned long long)need,
+                         (unsigned long long)(comm->layout.heap_bytes - comm->heap_used));
+    comm->staged_bytes = need;
+    return PEAL_OK;
+}
+
+static char *staged(const struct peal_comm *comm, unsigned which)
+{
+    return comm->base + comm->layout.heap + comm->layout.heap_bytes * (comm->rank + 1ull) -
+           comm->staged_bytes * (2 - which);
+}
+
+/* Copies the chunks of a block that peers reach, neighbours together. */
+static void copy_block(const struct peal_comm *comm, const struct rt_row *row, uint32_t block,
+                       uint8_t reach, char *to, const char *from)
+{
+    uint32_t chunks = row->nchunks / row->blocks;
+    uint32_t last = (block + 1) * chunks;
+    uint64_t start = row->bounds[block * chunks];
+    for (uint32_t i = block * chunks; i < last; i++) {
+        if (!(row->reached[i] & reach))
+            continue;
+        uint64_t first = (row->bounds[i] - start) * row->elem_bytes;
+        while (i + 1 < last && row->reached[i + 1] & reach)
+            i++;
+        uint64_t bytes = (row->bounds[i + 1] - start) * row->elem_bytes - first;
+        if (row->stream)
+            comm->kern->stream(to + first, from + first, (size_t)bytes);
+        else if (bytes)
+            memcpy(to + first, from + first, (size_t)bytes);
+    }
+}
+
+static void copy_reached(const struct peal_comm *comm, const struct rt_row *row,
+                         const struct plan_held *part, uint8_t reach, char *to, const char *from)
+{
+    for (uint32_t i = 0; i < part->blocks; i++)
+        copy_block(comm, row, part->first + i * part->stride, reach, to + i * row->block_bytes,
+                   from + i * row->block_bytes);
+}
+
+/* Lets peers reach what they have to. In place the input that they read stays as it was, while
+ * the output grows elsewhere: for the plan, which is proven for both, that is out of place. */
+peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag)
+{
+    int stage_in = row->reach & RT_REACH_IN && !is_registered(comm, comm->in, row->in_bytes);
+    int stage_out = row->reach & RT_REACH_OUT && !is_registered(comm, comm->out, row->out_bytes);
+    if (!stage_in && !stage_out)
+        return PEAL_OK;
+    uint64_t most = row->in_bytes > row->out_bytes ? row->in_bytes : row->out_bytes;
+    PEAL_TRY(reserve_staging(comm, most, diag));
+    if (stage_in) {
+        comm->shared_in = staged(comm, 0);
+        copy_reached(comm, row, &row->in, RT_REACH_IN, comm->shared_in, comm->in);
+    }
+    if (stage_out)
+        comm->shared_out = staged(comm, 1);
+    return PEAL_OK;
+}
+
+void rt_unstage(const struct peal_comm *comm, const struct rt_row *row)
+{
+    if (comm->shared_out != comm->out)
+        copy_reached(comm, row, &row->out, RT_REACH_OUT, comm->out, comm->shared_out);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The exact bound of allgather, searched on the graph that the routes of a fabric make, against
+ * the optimal throughputs of DGX A100 boxes (300 GB/s to the switch, 25 GB/s of network a GPU). */
+#include "support.h"
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+static double bound_algbw(peal_ctx *ctx, int boxes, peal_collective collective, char cut[160])
+{
+    char xml[1024], base[4096];
+    peal_fabric *fabric;
+    peal_table *table;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_request request = PEAL_REQUEST_INIT;
+    peal_row_info row = {.size = sizeof row};
+    (void)snprintf(base, sizeof base, "%s", test_source_path("examples/topologies"));
+    (void)snprintf(xml, sizeof xml,
+                   "<peal version=\"1\" name=\"boxes\">"
+                   "<host name=\"a100\" count=\"%d\" topology=\"dgx-a100.xml\"/>%s"
+                   "<cost link=\"nvlink\" beta-gbs=\"300\"/><cost link=\"pcie\" beta-gbs=\"1000\"/>"
+                   "<cost link=\"net\" beta-gbs=\"25\"/></peal>",
+                   boxes, boxes > 1 ? "<network kind=\"rails\"/>" : "");
+    ck_assert_msg(peal_fabric_parse(ctx, xml, strlen(xml), "boxes", base, &diag, &fabric) ==
+                      PEAL_OK,
+                  "%s", diag.text);
+    request.collective = collective;
+    request.min_bytes = request.max_bytes = 1ull << 40; /* far from any start-up */
+    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
+                  diag.text);
+    ck_assert_int_eq(peal_table_row(table, 0, &row), PEAL_OK);
+    ck_assert(row.time_us >= row.bound_us * (1 - 1e-9));
+    memcpy(cut, row.bound_cut, sizeof row.bound_cut);
+    peal_table_destroy(table);
+    peal_fabric_destroy(fabric);
+    return (double)request.max_bytes / (row.bound_us * 1e3);
+}
+
+START_TEST(boxes_of_a100)
+{
+    static const struct {
+        int boxes;
+        double algbw;
+    } rows[] = {{1, 342.857}, {2, 346.667}, {4, 266.667}, {8, 228.571}};
+    struct test_heap heap;
+    peal_ctx *ctx = test_ctx(&heap);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char cut[160];
+        double gather = bound_algbw(ctx, rows[i].boxes, PEAL_ALLGATHER, cut);
+        printf("%d x DGX A100: allgather at most %.2f GB/s (%s)\n", rows[i].boxes, gather, cut);
+        ck_assert_double_le(fabs(gather / rows[i].algbw - 1), 1e-4);
+        ck_assert_int_ne(cut[0], 0);
+        double scatter = bound_algbw(ctx, rows[i].boxes, PEAL_REDUCE_SCATTER, cut);
+        ck_assert_double_le(fabs(scatter / gather - 1), 1e-9);
+    }
+    peal_ctx_destroy(ctx);
+    ck_assert_int_eq(heap.blocks, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("bounds");
+    TCase *tcase = tcase_create("bounds");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, boxes_of_a100);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

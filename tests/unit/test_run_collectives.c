@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: slow threads */
+/* Every collective by every algorithm that serves it, over shared memory and over a simulated
+ * cluster with each engine, against the reference: all roots, types, operations, in place and
+ * not, counts from none to many. */
+#include "compiler.h"
+#include "support.h"
+#include "test_run_moves.h"
+
+#include <check.h>
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define THOROUGH 0 /* calls take long */
+#define LARGE 20011u
+#else
+#define THOROUGH 1
+#define LARGE 100003u
+#endif
+#define HALF ((size_t)RANKS_MAX * LARGE * 8 + 4 * GUARD)
+
+static struct test_heap heap;
+static peal_ctx *ctx;
+
+static void set_up(void)
+{
+    ctx = test_ctx(&heap);
+}
+
+static void tear_down(void)
+{
+    peal_ctx_destroy(ctx);
+    ck_assert_int_eq(heap.blocks, 0);
+}
+
+/* ---- the machines */
+
+enum machine { HOST, SM, CE, TMA, NETWORK, MACHINES };
+
+static peal_fabric *fabric_of(enum machine machine, unsigned ranks)
+{
+    peal_fabric *fabric = NULL;
+    if (machine == HOST)
+        ck_assert_int_eq(peal_fabric_host(ctx, ranks, NULL, &fabric), PEAL_OK);
+    else if (machine == NETWORK)
+        fabric = coll_cluster(ctx, RANKS_MAX, 1);
+    else
+        fabric = coll_cluster(ctx, 2, 4);
+    return fabric;
+}
+
+static peal_request request_for(enum machine machine, unsigned ranks)
+{
+    static const peal_engine engines[MACHINES] = {
+        [SM] = PEAL_ENGINE_SM, [CE] = PEAL_ENGINE_CE, [TMA] = PEAL_ENGINE_TMA};
+    peal_request request = PEAL_REQUEST_INIT;
+    request.ranks = ranks;
+    request.max_bytes = (uint64_t)ranks * LARGE * 8;
+    if (machine == SM || machine == CE || machine == TMA)
+        request.move_engine[PEAL_LINK_NVLINK] = (uint8_t)(engines[machine] + 1);
+    return request;
+}
+
+/* ---- the calls */
+
+struct grid {
+    const peal_table *table;
+    unsigned roots;
+    unsigned calls;
+};
+
+static const size_t counts[] = {0, 1, 7, 8, 1003, LARGE};
+#define COUNTS (sizeof counts / sizeof *counts)
+
+/* Small counts take all types and operations, the larger ones some, and the largest one. */
+static int taken(peal_collective collective, unsigned d, unsigned o, size_t count, unsigned turn)
+{
+    unsigned combination = d * PEAL_OP_COUNT + o;
+    if (!coll_reduces(collective) &&
+        (o != PEAL_SUM || (d != PEAL_FLOAT32 && d != PEAL_INT8 && d != PEAL_UINT64)))
+        return 0;
+    if (count < 100)
+        return THOROUGH || !coll_reduces(collective) || o == (d + turn) % PEAL_OP_COUNT;
+    if (!coll_reduces(collective))
+        return count < LARGE || d == PEAL_UINT64;
+    return count < LARGE ? o == (d + turn) % PEAL_OP_COUNT
+                         : combination == turn * 7 % (PEAL_DTYPE_COUNT * PEAL_OP_COUNT);
+}
+
+static int run_counts(struct rank_thread *self, struct coll_call c, char *memory, unsigned turn)
+{
+    struct grid *grid = self->user;
+    int failed = 0;
+    for (unsigned k = 0; k < COUNTS && !failed; k++) {
+        c.count = counts[k];
+        if (!taken(c.collective, c.dtype, c.op, c.count, turn) || !coll_served(grid->table, &c))
+            continue;
+        for (c.in_place = 0; c.in_place <= coll_in_place(c.collective) && !failed; c.in_place++) {
+            c.salt += 3;
+            failed = coll_checked(self->comm, &c, self->rank, memory, HALF, self->problem);
+            if (self->rank == 0)
+                grid->calls++;
+        }
+    }
+    return failed;
+}
+
+static int run_types(struct rank_thread *self, struct coll_call c, char *memory, unsigned turn)
+{
+    int failed = 0;
+    for (unsigned d = 0; d < PEAL_DTYPE_COUNT && !failed; d++) {
+        for (unsigned o = 0; o < PEAL_OP_COUNT && !failed; o++) {
+            c.dtype = (peal_dtype)d;
+            c.op = (peal_op)o;
+            c.salt = turn * 1000 + d * 100 + o;
+            failed = run_counts(self, c, memory, turn);
+        }
+    }
+    return failed;
+}
+
+static int grid_body(struct rank_thread *self)
+{
+    const struct grid *grid = self->user;
+    char *memory = malloc(2 * HALF);
+    int failed = !memory;
+    unsigned turn = 0;
+    for (int c = 0; c < PEAL_COLLECTIVE_COUNT && !failed; c++) {
+        int ends = coll_rooted((peal_collective)c) || c == PEAL_SENDRECV;
+        for (unsigned root = 0; root < (ends ? self->ranks : 1) && !failed; root++) {
+            struct coll_call call = {
+                .collective = (peal_collective)c, .ranks = self->ranks, .root = root};
+            call.peer = c == PEAL_SENDRECV ? 1 - root : 0;
+            if (grid->roots >> root & 1 && coll_served(grid->table, &call))
+                failed = run_types(self, call, memory, turn++);
+        }
+    }
+    free(memory);
+    return failed;
+}
+
+/* ---- the grid */
+
+static unsigned run_table(const peal_fabric *fabric, const peal_request *request, unsigned roots,
+                          const peal_world_params *params, const char *name)
+{
+    struct grid grid = {.roots = roots};
+    peal_table *table = coll_all(ctx, fabric, *request, roots);
+    if (!table)
+        return 0;
+    grid.table = table;
+    const char *problem = run_ranks(ctx, table, request->ranks, params, grid_body, &grid);
+    ck_assert_msg(!problem, "%s, %u ranks, tile %llu: %s", name, request->ranks,
+                  (unsigned long long)request->tile_bytes, problem);
+    peal_table_destroy(table);
+    return grid.calls;
+}
+
+static const unsigned sizes[] = {1, 2, 3, 4, 5, 8};
+#define SIZES (sizeof sizes / sizeof *sizes)
+
+static unsigned roots_of(unsigned ranks)
+{
+    if (!THOROUGH)
+        return 1u << 0 | 1u << (ranks - 1);
+    return ranks == 8 ? 1u << 0 | 1u << 3 | 1u << 7 : (1u << ranks) - 1;
+}
+
+static void run_algorithm(enum machine machine, unsigned ranks, const char *algorithm,
+                          uint64_t tile, int private_buffers)
+{
+    peal_fabric *fabric = fabric_of(machine, ranks);
+    peal_request request = request_for(machine, ranks);
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    request.algorithm = algorithm;
+    request.tile_bytes = tile;
+    params.private_buffers = private_buffers;
+    unsigned calls =
+        run_table(fabric, &request, roots_of(ranks), &params, algorithm ? algorithm : "chosen");
+    printf("machine %d, %u ranks, %s, tile %llu: %u calls\n", (int)machine, ranks,
+           algorithm ? algorithm : "chosen", (unsigned long long)tile, calls);
+    peal_fabric_destroy(fabric);
+}
+
+START_TEST(all_collectives_agree_with_the_reference)
+{
+    enum machine machine = (enum machine)(_i / (int)SIZES);
+    unsigned ranks = sizes[_i % (int)SIZES];
+    run_algorithm(machine, ranks, NULL, 0, _i % 2);
+    for (unsigned a = 0; a < ALGO_COUNT && ranks > 1; a++)
+        run_algorithm(machine, ranks, peal_algo_get((enum algorithm)a)->name,
+                      (a + (unsigned)_i) % 2 ? 4096 : 0, (_i + 1) % 2);
+}
+END_TEST
+
+/* Asynchronous engines at their worst. */
+START_TEST(all_collectives_withstand_chaos)
+{
+    enum machine machine = (enum machine)(CE + _i % 3);
+    peal_fabric *fabric = fabric_of(machine, 4);
+    peal_request request = request_for(machine, 4);
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    params.chaos_seed = 17 + (uint64_t)_i * 1000003;
+    params.private_buffers = _i % 2;
+    request.tile_bytes = _i < 3 ? 0 : 16384;
+    ck_assert_uint_gt(run_table(fabric, &request, 0x5, &params, "chaos"), 0);
+    peal_fabric_destroy(fabric);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("run_collectives");
+    TCase *tests = tcase_create("collectives");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_loop_test(tests, all_collectives_agree_with_the_reference, 0, MACHINES * (int)SIZES);
+    tcase_add_loop_test(tests, all_collectives_withstand_chaos, 0, 6);
+    tcase_set_timeout(tests, 280);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
