@@ -301,7 +301,8 @@ const char *collective_word(uint32_t index)
 
 const char *algorithm_word(uint32_t index)
 {
-    static const char *const words[ALGORITHMS] = {"ring",         "tree",   "chain",   "doubling",
-                                                  "hierarchical", "direct", "oneshot", "twoshot"};
+    static const char *const words[ALGORITHMS] = {"ring",     "tree",         "chain",
+                                                  "doubling", "hierarchical", "direct",
+                                                  "oneshot",  "twoshot",      "packed"};
     return index < ALGORITHMS ? words[index] : NULL;
 }

@@ -9,6 +9,7 @@ const struct algo *peal_algo_get(enum algorithm algo)
         [ALGO_DIRECT] = &peal_algo_direct,   [ALGO_DOUBLING] = &peal_algo_doubling,
         [ALGO_TREE] = &peal_algo_tree,       [ALGO_CHAIN] = &peal_algo_chain,
         [ALGO_RING] = &peal_algo_ring,       [ALGO_HIERARCHICAL] = &peal_algo_hierarchical,
+        [ALGO_PACKED] = &peal_algo_packed,
     };
     return table[algo];
 }

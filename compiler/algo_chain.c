@@ -5,12 +5,6 @@
 
 #include <stdio.h>
 
-static void note_hop(const struct hop *hop, struct stage *stage)
-{
-    stage->alpha_us = hop->alpha_us > stage->alpha_us ? hop->alpha_us : stage->alpha_us;
-    stage->gap_us = hop->gap_us > stage->gap_us ? hop->gap_us : stage->gap_us;
-}
-
 /* One level's hops, of all channels, away from the root or towards it. */
 static uint32_t load_level(struct planner *planner, uint32_t channels, const uint32_t *chains,
                            uint32_t depth, struct stage *stage)
@@ -25,7 +19,7 @@ static uint32_t load_level(struct planner *planner, uint32_t channels, const uin
             if (place.depth != depth || place.parent == NO_RANK)
                 continue;
             peal_planner_hop(planner, away ? place.parent : r, away ? r : place.parent, &hop);
-            note_hop(&hop, stage);
+            peal_stage_hop(stage, &hop);
             peal_planner_load(planner, &hop, 1.0 / channels, hop.scale);
             hops++;
         }
@@ -41,7 +35,7 @@ static void cost_levels(struct planner *planner, struct candidate *candidate,
         struct stage stage = {.levels = 1, .lane = depth < STAGES_MAX - 4 ? depth : STAGES_MAX - 4};
         if (!load_level(planner, candidate->channels, chains, depth, &stage))
             break;
-        note_hop(&(struct hop){.alpha_us = stage.alpha_us}, &enter);
+        enter.alpha_us = stage.alpha_us > enter.alpha_us ? stage.alpha_us : enter.alpha_us;
         enter.levels++;
         stage.gap_us = 0;
         if (candidate->nstages > STAGES_MAX - 4) {

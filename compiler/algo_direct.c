@@ -316,8 +316,7 @@ static void load_pairs(struct planner *planner, struct stage *data, double *lane
             double share = share_between(planner, r, to);
             sum += share;
             peal_planner_hop(planner, r, to, &hop);
-            data->alpha_us = hop.alpha_us > data->alpha_us ? hop.alpha_us : data->alpha_us;
-            data->gap_us = hop.gap_us > data->gap_us ? hop.gap_us : data->gap_us;
+            peal_stage_hop(data, &hop);
             if (share > 0)
                 peal_planner_load(planner, &hop, share, hop.scale);
         }

@@ -67,12 +67,6 @@ static uint32_t gateway(const struct group *group, uint32_t host, uint32_t gatew
 
 /* ---- cost ------------------------------------------------------------------------- */
 
-static void note_hop(const struct hop *hop, struct stage *stage)
-{
-    stage->alpha_us = hop->alpha_us > stage->alpha_us ? hop->alpha_us : stage->alpha_us;
-    stage->gap_us = hop->gap_us > stage->gap_us ? hop->gap_us : stage->gap_us;
-}
-
 /* Hosts that look like an earlier one carry the same load. */
 static int like_earlier(const struct group *group, uint32_t host)
 {
@@ -100,7 +94,7 @@ static void cost_inner(struct planner *planner, struct candidate *candidate, int
                 if (r == gate)
                     continue;
                 peal_planner_hop(planner, towards ? r : gate, towards ? gate : r, &hop);
-                note_hop(&hop, &stage);
+                peal_stage_hop(&stage, &hop);
                 peal_planner_load(planner, &hop, 1.0 / candidate->gateways, hop.scale);
             }
     }
@@ -126,7 +120,7 @@ static void cost_outer_ring(struct planner *planner, struct candidate *candidate
             struct hop hop;
             peal_planner_hop(planner, gateway(group, h, candidate->gateways, g),
                              gateway(group, (h + 1) % m, candidate->gateways, g), &hop);
-            note_hop(&hop, &stage);
+            peal_stage_hop(&stage, &hop);
             peal_planner_load(planner, &hop, 1.0 / candidate->gateways / m, hop.scale);
         }
     stage.gap_us *= candidate->channels - 1.0;
@@ -149,7 +143,7 @@ static void cost_outer_level(struct planner *planner, struct candidate *candidat
                 uint32_t high = gateway(group, place.parent, candidate->gateways, g);
                 struct hop hop;
                 peal_planner_hop(planner, up ? low : high, up ? high : low, &hop);
-                note_hop(&hop, &stage);
+                peal_stage_hop(&stage, &hop);
                 peal_planner_load(planner, &hop, 0.5 / candidate->gateways, hop.scale);
             }
         }
@@ -186,7 +180,7 @@ static void cost_outer_doubling(struct planner *planner, struct candidate *candi
                 uint32_t low = gateway(group, h, candidate->gateways, g);
                 uint32_t high = gateway(group, to, candidate->gateways, g);
                 peal_planner_hop(planner, k > steps ? high : low, k > steps ? low : high, &hop);
-                note_hop(&hop, &stage);
+                peal_stage_hop(&stage, &hop);
                 peal_planner_load(planner, &hop, 1.0 / candidate->gateways, hop.scale);
             }
         }

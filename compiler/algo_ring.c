@@ -18,12 +18,6 @@ static uint64_t ring_tile(const struct planner *planner, uint64_t slots)
     return tile;
 }
 
-static void note_hop(const struct hop *hop, struct stage *stage)
-{
-    stage->alpha_us = hop->alpha_us > stage->alpha_us ? hop->alpha_us : stage->alpha_us;
-    stage->gap_us = hop->gap_us > stage->gap_us ? hop->gap_us : stage->gap_us;
-}
-
 static peal_status cost_channels(struct planner *planner, uint32_t channels, uint32_t *order)
 {
     uint32_t n = planner->group.n;
@@ -44,7 +38,7 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels, uin
         for (uint32_t p = 0; p < n; p++) {
             struct hop hop;
             peal_planner_hop(planner, order[p], order[(p + 1) % n], &hop);
-            note_hop(&hop, &stage);
+            peal_stage_hop(&stage, &hop);
             direct = direct && hop.path.direct;
             peal_planner_load(planner, &hop, candidate.hop_share, hop.scale);
         }

@@ -19,8 +19,7 @@ static void load_level(struct planner *planner, uint32_t depth, int up, double s
                 continue;
             peal_planner_hop(planner, up ? r : place.parent, up ? place.parent : r, &hop);
             peal_planner_load(planner, &hop, share, hop.scale);
-            stage->alpha_us = hop.alpha_us > stage->alpha_us ? hop.alpha_us : stage->alpha_us;
-            stage->gap_us = hop.gap_us > stage->gap_us ? hop.gap_us : stage->gap_us;
+            peal_stage_hop(stage, &hop);
         }
 }
 

@@ -33,6 +33,12 @@ struct group {
     double bound_alpha;
     char cut[160]; /* which ranks' links bound allgather and reduce-scatter; "" not searched */
 };
+/* Spanning trees from every rank that together reach the exact bound of allgather, or, with
+ * `trees` > 0, so many from each. *found: 0 when there are none to be had (too many ranks, too
+ * many trees). *forest_out: peal_pack_forest_free. */
+struct pack_forest;
+peal_status peal_group_forest(struct group *group, uint32_t trees, struct pack_forest *forest_out,
+                              int *found);
 /* The exact bounds of block collectives and broadcast, of groups small enough to search. */
 peal_status peal_group_exact_bounds(struct group *group, uint32_t root);
 peal_status peal_group_init(struct group *group, peal_ctx *ctx, const peal_fabric *fabric,
@@ -66,6 +72,7 @@ enum algorithm {
     ALGO_CHAIN,
     ALGO_RING,
     ALGO_HIERARCHICAL,
+    ALGO_PACKED,
     ALGO_COUNT
 };
 #define ALGO_ANY ALGO_COUNT
@@ -89,6 +96,7 @@ struct candidate {
     enum algorithm algo;
     uint32_t channels;
     uint32_t gateways;
+    uint32_t trees; /* packed: from each root; 0: as many as the optimum takes */
     enum outer outer;
     uint64_t tile_bytes; /* 0: whole chunks */
     uint64_t max_bytes;  /* cannot serve more; UINT64_MAX */
@@ -147,6 +155,8 @@ struct hop {
     double scale;
 };
 void peal_planner_hop(const struct planner *planner, uint32_t from, uint32_t to, struct hop *hop);
+/* A stage takes at least the start-up and the gap of each of its hops. */
+void peal_stage_hop(struct stage *stage, const struct hop *hop);
 /* No schedule of the request is faster than this, in microseconds. */
 double peal_planner_bound(const struct planner *planner, uint64_t bytes);
 /* `share` of the message travels over the hop, at `scale` of its bandwidth. */
@@ -164,7 +174,8 @@ struct build {
     uint32_t next_event;
     uint32_t *links; /* open addressing over (from, to): 1 + index */
     uint32_t link_buckets;
-    peal_status status; /* sticky */
+    const struct pack_forest *forest; /* packed: the trees */
+    peal_status status;               /* sticky */
 };
 struct plan_operand peal_op_user(uint32_t rank, uint8_t buffer, uint32_t chunk);
 struct plan_operand peal_op_slot(uint32_t rank, uint8_t buffer, uint32_t region, uint32_t slot);
@@ -213,6 +224,7 @@ extern const struct algo peal_algo_tree;
 extern const struct algo peal_algo_chain;
 extern const struct algo peal_algo_ring;
 extern const struct algo peal_algo_hierarchical;
+extern const struct algo peal_algo_packed;
 const struct algo *peal_algo_get(enum algorithm algo);
 
 /* ---- shapes --------------------------------------------------------------- */

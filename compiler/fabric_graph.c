@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define GRAPH_RANKS_MAX 64u
-#define GRAPH_UNIT 1e3 /* capacities in MB/s: bytes per microsecond */
+#define FOREST_TREES_MAX 16u /* from each root: chunks of a block */
+#define GRAPH_UNIT 1e3       /* capacities in MB/s: bytes per microsecond */
 
 struct reader {
     struct group *group;
@@ -152,8 +153,9 @@ static void describe_cut(struct group *group, const struct pack_cut *cut)
     }
 }
 
-static peal_status bound_graph(struct group *group, const struct pack_graph *graph, uint32_t root)
+static peal_status bound_graph(struct group *group, const struct pack_graph *graph, void *user)
 {
+    uint32_t root = *(const uint32_t *)user;
     struct pack_optimum optimum;
     struct pack_rate rate;
     PEAL_TRY(peal_pack_optimum(group->ctx, graph, NULL, &optimum));
@@ -167,23 +169,26 @@ static peal_status bound_graph(struct group *group, const struct pack_graph *gra
     return PEAL_OK;
 }
 
-static peal_status make_graph(const struct reader *r, uint32_t *number, struct pack_edge *edges,
-                              uint32_t root)
+/* ---- reading the graph and asking it ------------------------------------------------- */
+
+typedef peal_status (*graph_fn)(struct group *group, const struct pack_graph *graph, void *user);
+
+static peal_status ask_graph(const struct reader *r, uint32_t *number, struct pack_edge *edges,
+                             graph_fn ask, void *user)
 {
     struct pack_graph graph = {.compute = r->group->n, .nedges = r->resources, .edges = edges};
     if (!number_nodes(r, number, &graph.switches))
-        return PEAL_OK;
+        return PEAL_ERR_UNSUPPORTED;
     for (uint32_t i = 0; i < r->resources; i++)
         edges[i] = (struct pack_edge){number[end_of(r, i, 0)], number[end_of(r, i, 1)], r->rate[i]};
-    peal_status status = bound_graph(r->group, &graph, root);
-    /* A graph the exact search does not take leaves the simple bounds. */
-    return status == PEAL_ERR_MEMORY ? status : PEAL_OK;
+    return ask(r->group, &graph, user);
 }
 
-peal_status peal_group_exact_bounds(struct group *group, uint32_t root)
+/* UNSUPPORTED and the like: the exact search does not take this group. */
+static peal_status with_graph(struct group *group, graph_fn ask, void *user)
 {
     if (group->n < 2 || group->n > GRAPH_RANKS_MAX)
-        return PEAL_OK;
+        return PEAL_ERR_UNSUPPORTED;
     size_t most = (size_t)group->n * (group->n - 1) * TOPO_PATH_MAX;
     uint64_t all = peal_topo_resources(group->fabric);
     most = (all < most ? (size_t)all : most) + 1;
@@ -196,11 +201,10 @@ peal_status peal_group_exact_bounds(struct group *group, uint32_t root)
     struct pack_edge *edges = peal_calloc(group->ctx, most, sizeof *edges);
     peal_status status = r.id && r.rate && r.node && number && edges ? PEAL_OK : PEAL_ERR_MEMORY;
     if (status == PEAL_OK) {
-        r.resources = 0;
         read_resources(&r);
         start_nodes(&r);
         join_routes(&r);
-        status = make_graph(&r, number, edges, root);
+        status = ask_graph(&r, number, edges, ask, user);
     }
     peal_free(group->ctx, r.id, most * sizeof *r.id);
     peal_free(group->ctx, r.rate, most * sizeof *r.rate);
@@ -208,4 +212,40 @@ peal_status peal_group_exact_bounds(struct group *group, uint32_t root)
     peal_free(group->ctx, number, ends * sizeof *number);
     peal_free(group->ctx, edges, most * sizeof *edges);
     return status;
+}
+
+peal_status peal_group_exact_bounds(struct group *group, uint32_t root)
+{
+    peal_status status = with_graph(group, bound_graph, &root);
+    /* A graph the exact search does not take leaves the simple bounds. */
+    return status == PEAL_ERR_MEMORY ? status : PEAL_OK;
+}
+
+struct forest_question {
+    uint32_t trees;
+    struct pack_forest *forest;
+};
+
+static peal_status pack_graph(struct group *group, const struct pack_graph *graph, void *user)
+{
+    struct forest_question *question = user;
+    struct pack_optimum optimum;
+    struct pack_rate rate;
+    PEAL_TRY(peal_pack_optimum(group->ctx, graph, NULL, &optimum));
+    peal_pack_cut_free(&optimum.cut);
+    rate = optimum.rate;
+    if (question->trees)
+        PEAL_TRY(peal_pack_fixed(group->ctx, graph, &optimum.rate, question->trees, NULL, &rate));
+    if (rate.trees > FOREST_TREES_MAX)
+        return PEAL_ERR_UNSUPPORTED;
+    return peal_pack_trees(group->ctx, graph, &rate, NULL, question->forest);
+}
+
+peal_status peal_group_forest(struct group *group, uint32_t trees, struct pack_forest *forest_out,
+                              int *found)
+{
+    struct forest_question question = {trees, forest_out};
+    peal_status status = with_graph(group, pack_graph, &question);
+    *found = status == PEAL_OK;
+    return status == PEAL_ERR_MEMORY ? status : PEAL_OK;
 }

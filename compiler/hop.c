@@ -39,3 +39,9 @@ void peal_planner_load(struct planner *planner, const struct hop *hop, double sh
     planner->engines[hop->path.link_class] |= 1u << hop->engine;
     peal_load_add(&planner->load, &hop->path, share, scale);
 }
+
+void peal_stage_hop(struct stage *stage, const struct hop *hop)
+{
+    stage->alpha_us = hop->alpha_us > stage->alpha_us ? hop->alpha_us : stage->alpha_us;
+    stage->gap_us = hop->gap_us > stage->gap_us ? hop->gap_us : stage->gap_us;
+}

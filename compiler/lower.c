@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lowers a candidate to a plan: the endpoints, then every rank's program. */
 #include "compiler.h"
+#include "pack.h"
 
 static void set_endpoint(const struct planner *planner, struct peal_plan *plan, uint32_t rank)
 {
@@ -43,6 +44,27 @@ static void emit_all(struct build *b, const struct candidate *candidate)
     }
 }
 
+/* Trees are packed again rather than kept with each candidate: the same ones come out. */
+static void emit_with_trees(struct build *b, const struct candidate *candidate)
+{
+    struct pack_forest forest;
+    struct group group = b->planner->group;
+    int found = 0;
+    if (candidate->algo != ALGO_PACKED || b->plan->nranks == 1) {
+        emit_all(b, candidate);
+        return;
+    }
+    b->status = peal_group_forest(&group, candidate->trees, &forest, &found);
+    if (b->status != PEAL_OK || !found) {
+        b->status = b->status == PEAL_OK ? PEAL_ERR_INTERNAL : b->status;
+        return;
+    }
+    b->forest = &forest;
+    emit_all(b, candidate);
+    b->forest = NULL;
+    peal_pack_forest_free(&forest);
+}
+
 static void set_header(const struct planner *planner, const struct candidate *candidate,
                        struct peal_plan *plan)
 {
@@ -75,7 +97,7 @@ peal_status peal_lower(const struct planner *planner, const struct candidate *ca
     for (uint32_t r = 0; r < plan->nranks; r++)
         set_endpoint(planner, plan, r);
     struct build b = {.planner = planner, .plan = plan};
-    emit_all(&b, candidate);
+    emit_with_trees(&b, candidate);
     peal_free(planner->ctx, b.links, b.link_buckets * sizeof(uint32_t));
     peal_status status = b.status;
     if (status != PEAL_OK)

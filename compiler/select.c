@@ -206,7 +206,7 @@ static peal_status read_algorithm(struct planner *planner, peal_diag *diag)
         }
     return peal_fail(diag, PEAL_ERR_ARG,
                      "unknown algorithm %s; known are oneshot, twoshot, direct, doubling, tree, "
-                     "chain, ring, hierarchical",
+                     "chain, ring, hierarchical, packed",
                      name);
 }
 

@@ -341,7 +341,7 @@ typedef struct peal_request {
     uint64_t max_bytes;     /* 0 means 8 GiB */
     uint32_t ranks;         /* the first `ranks` ranks of the fabric; 0 means all */
     const char *algorithm;  /* NULL: choose; "ring", "tree", "hierarchical", "doubling", "oneshot",
-                              "twoshot", "direct", "chain" */
+                              "twoshot", "direct", "chain", "packed" */
     uint32_t channels;      /* 0: choose */
     uint32_t gateways;      /* hierarchical: gateway ranks a node; 0: choose */
     uint64_t tile_bytes;    /* pipelining tile; 0: choose */
