@@ -5,25 +5,46 @@
 
 #include <stdio.h>
 
-/* One level's hops, of all channels, away from the root or towards it. */
+static void load_hop(struct planner *planner, uint32_t channels, uint32_t parent, uint32_t child,
+                     struct stage *stage)
+{
+    int away = planner->request.collective == PEAL_BROADCAST;
+    struct hop hop;
+    peal_planner_hop(planner, away ? parent : child, away ? child : parent, &hop);
+    peal_stage_hop(stage, &hop);
+    peal_planner_load(planner, &hop, 1.0 / channels, hop.scale);
+}
+
+/* One level's hops, of all channels. chains: of every channel, turned so that the root is first;
+ * NULL: the binomial tree. Returns how many hops there are. */
 static uint32_t load_level(struct planner *planner, uint32_t channels, const uint32_t *chains,
                            uint32_t depth, struct stage *stage)
 {
     uint32_t n = planner->group.n, hops = 0;
-    int away = planner->request.collective == PEAL_BROADCAST;
-    for (uint32_t c = 0; c < channels; c++)
-        for (uint32_t r = 0; r < n; r++) {
-            struct rooted_place place = peal_rooted_place(
-                n, planner->request.root, chains ? chains + (size_t)c * n : NULL, r);
-            struct hop hop;
-            if (place.depth != depth || place.parent == NO_RANK)
-                continue;
-            peal_planner_hop(planner, away ? place.parent : r, away ? r : place.parent, &hop);
-            peal_stage_hop(stage, &hop);
-            peal_planner_load(planner, &hop, 1.0 / channels, hop.scale);
-            hops++;
-        }
+    for (uint32_t c = 0; chains && depth < n && c < channels; c++, hops++) {
+        const uint32_t *chain = chains + (size_t)c * n;
+        load_hop(planner, channels, chain[depth - 1], chain[depth], stage);
+    }
+    for (uint32_t r = 0; !chains && r < n; r++) {
+        struct rooted_place place = peal_rooted_place(n, planner->request.root, NULL, r);
+        if (place.depth != depth)
+            continue;
+        load_hop(planner, 1, place.parent, r, stage); /* the channels share each link of the tree */
+        hops++;
+    }
     return hops;
+}
+
+/* The ring order from the root on. */
+static void chain_from_root(const struct planner *planner, uint32_t channel, uint32_t *order,
+                            uint32_t *chain)
+{
+    uint32_t n = planner->group.n, start = 0;
+    peal_ring_order(planner, channel, order);
+    while (order[start] != planner->request.root)
+        start++;
+    for (uint32_t i = 0; i < n; i++)
+        chain[i] = order[(start + i) % n];
 }
 
 /* The chain's levels are alike but for their links; more than the stages hold share the last. */
@@ -74,12 +95,13 @@ peal_status peal_rooted_enumerate(struct planner *planner, enum algorithm algo, 
                                   .lanes = channels,
                                   .hop_share = 1.0 / channels};
     uint32_t *chains = NULL;
+    size_t bytes = (size_t)n * (channels + 1) * sizeof *chains;
     if (algo == ALGO_CHAIN) {
-        chains = peal_alloc(planner->ctx, (size_t)n * channels * sizeof *chains);
+        chains = peal_alloc(planner->ctx, bytes); /* the last one is room for an order */
         if (!chains)
             return PEAL_ERR_MEMORY;
         for (uint32_t c = 0; c < channels; c++)
-            peal_ring_order(planner, c, chains + (size_t)c * n);
+            chain_from_root(planner, c, chains + (size_t)channels * n, chains + (size_t)c * n);
     } else {
         for (fan = 0; 1u << fan < n; fan++)
             ;
@@ -87,7 +109,7 @@ peal_status peal_rooted_enumerate(struct planner *planner, enum algorithm algo, 
     if (planner->request.collective == PEAL_REDUCE)
         candidate.slots = 2ull * channels * (fan + ROOTED_STAGES);
     cost_levels(planner, &candidate, chains, fan);
-    peal_free(planner->ctx, chains, (size_t)n * channels * sizeof *chains);
+    peal_free(planner->ctx, chains, bytes);
     return add_tiles(planner, &candidate);
 }
 

@@ -303,6 +303,17 @@ static double share_between(const struct planner *planner, uint32_t from, uint32
     }
 }
 
+/* A barrier's rounds, of which the farthest hop counts. */
+static void note_rounds(const struct planner *planner, struct stage *stage)
+{
+    for (uint32_t far = 1; far < planner->group.n; far *= 2)
+        for (uint32_t r = 0; r < planner->group.n; r++) {
+            struct hop hop;
+            peal_planner_hop(planner, r, (r + far) % planner->group.n, &hop);
+            peal_stage_hop(stage, &hop);
+        }
+}
+
 static void load_pairs(struct planner *planner, struct stage *data, double *lane_share)
 {
     uint32_t n = planner->group.n;
@@ -360,8 +371,11 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
     if (folds(collective) && (!group->direct_hosts || group->nhosts > 1))
         candidate.slots = 2ull * (group->n - 1) * channels;
     struct stage data = {.levels = 1, .chain = 1};
-    double lane_share;
-    load_pairs(planner, &data, &lane_share);
+    double lane_share = 0;
+    if (collective == PEAL_BARRIER)
+        note_rounds(planner, &data);
+    else
+        load_pairs(planner, &data, &lane_share);
     struct stage shake = {.levels = handshakes(planner), .chain = 1, .alpha_us = data.alpha_us};
     shake.gap_us = data.gap_us * (group->n - 2.0);
     data.gap_us = collective == PEAL_BARRIER ? 0 : data.gap_us * (group->n * channels - 2.0);
@@ -375,7 +389,8 @@ static peal_status enumerate(struct planner *planner)
 {
     const struct group *group = &planner->group;
     uint32_t asked = planner->request.channels;
-    if (group->n < 2 || group->n > DIRECT_RANKS_MAX ||
+    if (group->n < 2 ||
+        (group->n > DIRECT_RANKS_MAX && planner->request.collective != PEAL_BARRIER) ||
         (planner->request.collective == PEAL_SENDRECV && group->n != 2))
         return PEAL_OK;
     for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX;
