@@ -377,8 +377,13 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
     else
         load_pairs(planner, &data, &lane_share);
     struct stage shake = {.levels = handshakes(planner), .chain = 1, .alpha_us = data.alpha_us};
-    shake.gap_us = data.gap_us * (group->n - 2.0);
-    data.gap_us = collective == PEAL_BARRIER ? 0 : data.gap_us * (group->n * channels - 2.0);
+    /* Messages to all follow each other; a round of a barrier has one. */
+    if (collective == PEAL_BARRIER) {
+        data.gap_us = 0;
+    } else {
+        shake.gap_us = data.gap_us * (group->n - 2.0);
+        data.gap_us *= group->n * channels - 2.0;
+    }
     peal_candidate_stage(planner, &candidate, &data, lane_share / channels);
     peal_candidate_stage(planner, &candidate, &shake, 0);
     peal_candidate_total(planner, &candidate);
