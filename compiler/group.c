@@ -57,28 +57,30 @@ static void note_alpha(struct group *group, const struct topo_path *path)
         group->bound_alpha = path->alpha_us;
 }
 
-/* Bandwidth out of one rank towards its own host: the distinct first resources of its paths. */
-static double local_egress(struct group *group, uint32_t rank)
+/* Bandwidth out of one rank to the others of its host, or into it: the distinct first (last)
+ * resources of its paths. */
+static double local_bandwidth(struct group *group, uint32_t rank, int into)
 {
     uint32_t host = peal_group_host(group, rank);
     uint64_t seen[64];
     uint32_t count = 0;
     double sum = 0;
-    for (uint32_t to = group->host_first[host]; to < group->host_first[host + 1]; to++) {
+    for (uint32_t other = group->host_first[host]; other < group->host_first[host + 1]; other++) {
         struct topo_path path;
-        if (to == rank)
+        if (other == rank)
             continue;
-        peal_topo_path(group->fabric, rank, to, &path);
+        peal_topo_path(group->fabric, into ? other : rank, into ? rank : other, &path);
         note_alpha(group, &path);
         if (!path.direct)
             group->direct_hosts = 0;
+        const struct topo_use *use = &path.use[into && path.uses ? path.uses - 1 : 0];
         uint32_t i = 0;
-        while (i < count && path.uses && seen[i] != path.use[0].resource)
+        while (i < count && path.uses && seen[i] != use->resource)
             i++;
         if (!path.uses || i < count || count == 64)
             continue;
-        seen[count++] = path.use[0].resource;
-        sum += path.use[0].gbs;
+        seen[count++] = use->resource;
+        sum += use->gbs;
     }
     return sum;
 }
@@ -111,7 +113,7 @@ static double host_egress(struct group *group, uint32_t host)
     return sum;
 }
 
-/* Ranks or hosts that have only so much bandwidth to the others: `parties` of them with `ranks`
+/* Ranks or hosts that can send only so much to the others: `parties` of them with `ranks`
  * each, `sum` together, `least` the weakest one's, `root` that of the party with the root. */
 struct parties {
     double count;
@@ -119,6 +121,8 @@ struct parties {
     double sum;
     double least;
     double root;
+    double root_in;     /* what it can receive */
+    double least_other; /* of the parties without the root */
 };
 
 static void raise(struct group *group, peal_collective collective, double beta)
@@ -140,10 +144,11 @@ static void note_bound(struct group *group, const struct parties *p)
     raise(group, PEAL_ALLREDUCE, least);
     raise(group, PEAL_REDUCE_SCATTER, away * least);
     raise(group, PEAL_ALLGATHER, away * least);
-    raise(group, PEAL_BROADCAST, least);
-    raise(group, PEAL_REDUCE, least);
+    raise(group, PEAL_BROADCAST, root);
+    raise(group, PEAL_REDUCE, per_byte / p->least_other);
+    raise(group, PEAL_REDUCE, per_byte / p->root_in);
     raise(group, PEAL_SCATTER, away * root);
-    raise(group, PEAL_GATHER, away * root);
+    raise(group, PEAL_GATHER, away * per_byte / p->root_in);
     raise(group, PEAL_ALLTOALL, p->ranks * away * least);
     raise(group, PEAL_SENDRECV, root);
 }
@@ -153,13 +158,15 @@ static void bound_ranks(struct group *group, uint32_t root)
     for (uint32_t h = 0; h < group->nhosts; h++) {
         if (seen_before(group, h) && peal_group_host(group, root) != h)
             continue;
-        struct parties p = {group->host_first[h + 1] - group->host_first[h], 1, 0, 0, 0};
+        struct parties p = {group->host_first[h + 1] - group->host_first[h], 1, 0, 0, 0, 0, 1e30};
         for (uint32_t r = group->host_first[h]; r < group->host_first[h + 1]; r++) {
-            double egress = local_egress(group, r);
+            double egress = local_bandwidth(group, r, 0);
             p.sum += egress;
             p.least = r == group->host_first[h] || egress < p.least ? egress : p.least;
             p.root = r == root || p.root <= 0 ? egress : p.root;
+            p.least_other = r != root && egress < p.least_other ? egress : p.least_other;
         }
+        p.root_in = local_bandwidth(group, root, 1);
         if (group->nhosts == 1)
             note_bound(group, &p);
         else if (p.count > 1) /* the other hosts are reached besides: only what is whole counts */
@@ -169,7 +176,7 @@ static void bound_ranks(struct group *group, uint32_t root)
 
 static void bound_hosts(struct group *group, uint32_t root)
 {
-    struct parties p = {group->nhosts, group->local_min, 0, 0, 0};
+    struct parties p = {group->nhosts, group->local_min, 0, 0, 0, 0, 1e30};
     double one = 0;
     for (uint32_t h = 0; h < group->nhosts; h++) {
         uint32_t alike = h;
@@ -184,7 +191,9 @@ static void bound_hosts(struct group *group, uint32_t root)
         p.sum += one;
         p.least = h == 0 || one < p.least ? one : p.least;
         if (h == peal_group_host(group, root))
-            p.root = one;
+            p.root = p.root_in = one; /* ports are as fast both ways */
+        else if (one < p.least_other)
+            p.least_other = one;
     }
     note_bound(group, &p);
 }
