@@ -107,7 +107,7 @@ peal_status peal_rooted_enumerate(struct planner *planner, enum algorithm algo, 
             ;
     }
     if (planner->request.collective == PEAL_REDUCE)
-        candidate.slots = 2ull * channels * (fan + ROOTED_STAGES);
+        candidate.slots = 2ull * channels * (fan + BUILD_EVENTS);
     cost_levels(planner, &candidate, chains, fan);
     peal_free(planner->ctx, chains, bytes);
     return add_tiles(planner, &candidate);
@@ -134,7 +134,7 @@ void peal_rooted_prepare(struct build *b, const struct candidate *candidate)
     b->plan->nsems = (uint16_t)(4 * candidate->channels);
     for (uint32_t c = 0; b->plan->collective == PEAL_REDUCE && c < candidate->channels; c++) {
         peal_build_region(b, PLAN_BUF_SCRATCH, ROOTED_CHILDREN, depth, bytes);
-        peal_build_region(b, PLAN_BUF_SCRATCH, ROOTED_STAGES, 1, bytes);
+        peal_build_region(b, PLAN_BUF_SCRATCH, BUILD_EVENTS, 1, bytes);
     }
 }
 

@@ -90,7 +90,7 @@ static void prepare(struct build *b, const struct candidate *candidate)
         if (b->plan->collective != PEAL_ALLGATHER)
             peal_build_region(b, PLAN_BUF_SCRATCH, width, depth, peal_build_slot_bytes(b));
         if (b->plan->collective == PEAL_REDUCE_SCATTER)
-            peal_build_region(b, PLAN_BUF_SCRATCH, ROOTED_STAGES, 1, peal_build_slot_bytes(b));
+            peal_build_region(b, PLAN_BUF_SCRATCH, BUILD_EVENTS, 1, peal_build_slot_bytes(b));
     }
 }
 

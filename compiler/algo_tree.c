@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 
-#define LEVELS_MAX 20u
-
 /* Hops of one level of both trees, in one direction, with `share` of the message each. */
 static void load_level(struct planner *planner, uint32_t depth, int up, double share,
                        struct stage *stage)

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#define EVENTS_USED 4u /* in flight per lane, in turn */
-
 struct plan_operand peal_op_user(uint32_t rank, uint8_t buffer, uint32_t chunk)
 {
     return (struct plan_operand){rank, chunk, PLAN_NO_LINK, 0, buffer, 0};
@@ -228,7 +226,7 @@ void peal_build_push(struct build *b, uint32_t chunk, struct plan_operand src,
         return;
     }
     add_signal(b, dst.rank, sem, hop.engine, (uint8_t)b->next_event);
-    b->next_event = (b->next_event + 1) % EVENTS_USED;
+    b->next_event = (b->next_event + 1) % BUILD_EVENTS;
 }
 
 void peal_build_signal(struct build *b, uint32_t peer, uint32_t sem)
@@ -266,7 +264,7 @@ uint32_t peal_build_stage(struct build *b)
 
 void peal_build_await_last(struct build *b)
 {
-    uint32_t last = (b->next_event + EVENTS_USED - 1) % EVENTS_USED;
+    uint32_t last = (b->next_event + BUILD_EVENTS - 1) % BUILD_EVENTS;
     struct plan_step step = {0};
     if (!(b->events >> last & 1))
         return;
@@ -279,7 +277,7 @@ void peal_build_await_last(struct build *b)
 void peal_build_drain(struct build *b)
 {
     peal_build_section(b, 2);
-    for (uint32_t e = 0; e < EVENTS_USED; e++) {
+    for (uint32_t e = 0; e < BUILD_EVENTS; e++) {
         if (!(b->events >> e & 1))
             continue;
         struct plan_step step = {0};

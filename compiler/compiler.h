@@ -165,6 +165,7 @@ void peal_planner_load(struct planner *planner, const struct hop *hop, double sh
 double peal_planner_lane_gbs(const struct planner *planner);
 
 /* ---- building programs ---------------------------------------------------- */
+#define BUILD_EVENTS 4u /* transfers of a lane in flight, and so stage slots they leave from */
 struct build {
     const struct planner *planner;
     struct peal_plan *plan;
@@ -279,7 +280,6 @@ void peal_doubling_body(struct build *b, const struct doubling_part *part);
 
 /* Broadcast and reduce along a tree with a root, or a chain. */
 #define ROOTED_CHILDREN 17u /* of the binomial tree of 65 536 ranks */
-#define ROOTED_STAGES 4u
 struct rooted_place {
     uint32_t parent; /* ranks; NO_RANK */
     uint32_t child[ROOTED_CHILDREN];

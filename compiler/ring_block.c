@@ -9,8 +9,6 @@
  */
 #include "compiler.h"
 
-#define STAGES 4u /* folded tiles under way by an engine that cannot fold */
-
 static uint32_t at(const struct ring_part *part, uint32_t steps_back)
 {
     uint32_t n = part->n;
