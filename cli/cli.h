@@ -93,7 +93,7 @@ const char *dtype_word(uint32_t index);
 const char *op_word(uint32_t index);
 const char *collective_word(uint32_t index);
 const char *algorithm_word(uint32_t index); /* NULL behind the last */
-#define ALGORITHMS 9u
+uint32_t algorithm_words(void);
 
 /* ---- numbers (number.c) */
 int parse_u64(const char *text, size_t length, uint64_t *out); /* 0: is none */

@@ -301,8 +301,13 @@ const char *collective_word(uint32_t index)
 
 const char *algorithm_word(uint32_t index)
 {
-    static const char *const words[ALGORITHMS] = {"ring",     "tree",         "chain",
-                                                  "doubling", "hierarchical", "direct",
-                                                  "oneshot",  "twoshot",      "packed"};
-    return index < ALGORITHMS ? words[index] : NULL;
+    return peal_algorithm_name(index);
+}
+
+uint32_t algorithm_words(void)
+{
+    uint32_t count = 0;
+    while (algorithm_word(count))
+        count++;
+    return count;
 }

@@ -53,7 +53,7 @@ int read_request(const struct cli *cli, peal_request *request)
     if (cli->verb != VERB_RUN) { /* which takes lists of these */
         CLI_TRY(cli_range(cli, OPT_BYTES, &request->min_bytes, &request->max_bytes));
         CLI_TRY(cli_u32(cli, OPT_RANKS, &request->ranks));
-        CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, ALGORITHMS, list, &count));
+        CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, algorithm_words(), list, &count));
         if (count > 1)
             return say_usage("'peal %s' takes one algorithm", cli_verbs[cli->verb].name);
         if (count)

@@ -46,9 +46,9 @@ static int read_matrix(const struct cli *cli, struct matrix *matrix)
     CLI_TRY(read_choice(cli, 1, &matrix->choice));
     matrix->nranks = matrix->ndtypes = matrix->nops = 1; /* all ranks, float32, sum */
     matrix->nalgorithms = 1;
-    matrix->algorithm[0] = ALGORITHMS; /* let the plan choose */
+    matrix->algorithm[0] = algorithm_words(); /* let the plan choose */
     CLI_TRY(cli_numbers(cli, OPT_RANKS, 0, matrix->ranks, &matrix->nranks));
-    CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, ALGORITHMS, matrix->algorithm,
+    CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, algorithm_words(), matrix->algorithm,
                       &matrix->nalgorithms));
     CLI_TRY(
         cli_names(cli, OPT_DTYPE, dtype_word, PEAL_DTYPE_COUNT, matrix->dtype, &matrix->ndtypes));

@@ -27,7 +27,7 @@ static void put_values(FILE *file)
     put_value_case(file, OPT_DTYPE, dtype_word, PEAL_DTYPE_COUNT);
     put_value_case(file, OPT_OP, op_word, PEAL_OP_COUNT);
     put_value_case(file, OPT_COLLECTIVE, collective_word, PEAL_COLLECTIVE_COUNT);
-    put_value_case(file, OPT_ALGORITHM, algorithm_word, ALGORITHMS);
+    put_value_case(file, OPT_ALGORITHM, algorithm_word, algorithm_words());
     fputs("    esac\n", file);
 }
 

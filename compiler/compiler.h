@@ -64,15 +64,9 @@ void peal_load_add(struct load *load, const struct topo_path *path, double share
 
 /* ---- candidates ---------------------------------------------------------- */
 enum algorithm {
-    ALGO_ONESHOT,
-    ALGO_TWOSHOT,
-    ALGO_DIRECT,
-    ALGO_DOUBLING,
-    ALGO_TREE,
-    ALGO_CHAIN,
-    ALGO_RING,
-    ALGO_HIERARCHICAL,
-    ALGO_PACKED,
+#define ALGORITHM(id, name) ALGO_##id,
+#include "algorithms.def"
+#undef ALGORITHM
     ALGO_COUNT
 };
 #define ALGO_ANY ALGO_COUNT
@@ -217,15 +211,9 @@ struct algo {
     void (*emit)(struct build *b, const struct candidate *candidate, uint32_t rank);
     void (*detail)(const struct candidate *candidate, char *text, size_t size);
 };
-extern const struct algo peal_algo_oneshot;
-extern const struct algo peal_algo_twoshot;
-extern const struct algo peal_algo_direct;
-extern const struct algo peal_algo_doubling;
-extern const struct algo peal_algo_tree;
-extern const struct algo peal_algo_chain;
-extern const struct algo peal_algo_ring;
-extern const struct algo peal_algo_hierarchical;
-extern const struct algo peal_algo_packed;
+#define ALGORITHM(id, name) extern const struct algo peal_algo_##name;
+#include "algorithms.def"
+#undef ALGORITHM
 const struct algo *peal_algo_get(enum algorithm algo);
 
 /* ---- shapes --------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * candidate becomes better. */
 #include "compiler.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MIN_BYTES_DEFAULT 8u
@@ -204,10 +205,12 @@ static peal_status read_algorithm(struct planner *planner, peal_diag *diag)
             planner->algorithm = (enum algorithm)i;
             return PEAL_OK;
         }
-    return peal_fail(diag, PEAL_ERR_ARG,
-                     "unknown algorithm %s; known are oneshot, twoshot, direct, doubling, tree, "
-                     "chain, ring, hierarchical, packed",
-                     name);
+    char known[256] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < ALGO_COUNT && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
+                                 peal_algorithm_name(i));
+    return peal_fail(diag, PEAL_ERR_ARG, "unknown algorithm %s; known are %s", name, known);
 }
 
 static peal_status check_engines(const struct planner *planner, peal_diag *diag)

@@ -340,8 +340,7 @@ typedef struct peal_request {
     uint64_t min_bytes;     /* 0 means 8 */
     uint64_t max_bytes;     /* 0 means 8 GiB */
     uint32_t ranks;         /* the first `ranks` ranks of the fabric; 0 means all */
-    const char *algorithm;  /* NULL: choose; "ring", "tree", "hierarchical", "doubling", "oneshot",
-                              "twoshot", "direct", "chain", "packed" */
+    const char *algorithm;  /* one of peal_algorithm_name; NULL: choose */
     uint32_t channels;      /* 0: choose */
     uint32_t gateways;      /* hierarchical: gateway ranks a node; 0: choose */
     uint64_t tile_bytes;    /* pipelining tile; 0: choose */
@@ -355,6 +354,10 @@ typedef struct peal_request {
 /* clang-format off */
 #define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0}
 /* clang-format on */
+
+/* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
+ * any thread. */
+PEAL_API const char *peal_algorithm_name(uint32_t index);
 
 /* Chooses a schedule for each size: a table of size ranges in rising order, the
  * crossovers found by bisection. It ends early where an algorithm that was asked
