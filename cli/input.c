@@ -146,13 +146,35 @@ static int load(struct cli *cli, const char *path, peal_fabric **fabric_out, pea
     return code;
 }
 
+/* What NCCL chose for the machine, where a file of that is given. */
+static int add_graph(const struct cli *cli, peal_fabric **fabric)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    const char *path = cli->value[OPT_NCCL_GRAPH];
+    if (!path || !*fabric)
+        return EXIT_YES;
+    int code = say_diag(peal_fabric_graph_load(*fabric, path, &diag), &diag);
+    if (code != EXIT_YES) {
+        peal_fabric_destroy(*fabric);
+        *fabric = NULL;
+    }
+    return code;
+}
+
 int load_fabric(struct cli *cli, const char *path, peal_fabric **fabric_out)
 {
-    return load(cli, path, fabric_out, NULL);
+    CLI_TRY(load(cli, path, fabric_out, NULL));
+    return add_graph(cli, fabric_out);
 }
 
 int load_any(struct cli *cli, const char *path, peal_fabric **fabric_out, peal_table **table_out)
 {
     *table_out = NULL;
-    return load(cli, path, fabric_out, table_out);
+    CLI_TRY(load(cli, path, fabric_out, table_out));
+    int code = add_graph(cli, fabric_out);
+    if (code != EXIT_YES) {
+        peal_table_destroy(*table_out);
+        *table_out = NULL;
+    }
+    return code;
 }

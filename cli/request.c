@@ -177,8 +177,9 @@ int compile_all(struct cli *cli, const peal_fabric *fabric, peal_table **table_o
 
 int check_decided(const struct cli *cli, const peal_table *table)
 {
-    static const enum option_id decided[] = {OPT_ALGORITHM, OPT_CHANNELS, OPT_GATEWAYS, OPT_TILE,
-                                             OPT_SCRATCH,   OPT_ENGINE,   OPT_SM_PRICE};
+    static const enum option_id decided[] = {OPT_ALGORITHM, OPT_CHANNELS,  OPT_GATEWAYS,
+                                             OPT_TILE,      OPT_SCRATCH,   OPT_ENGINE,
+                                             OPT_SM_PRICE,  OPT_NCCL_GRAPH};
     peal_table_info info = {.size = sizeof info};
     uint32_t ranks;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));

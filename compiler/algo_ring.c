@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ring allreduce over several channels: 2 (N - 1) start-ups, 2 (N - 1) / N S over each link. */
+/* Ring allreduce over several channels: 2 (N - 1) start-ups, 2 (N - 1) / N S over each link. The
+ * channels run as peal finds them, or as a graph file of NCCL's has them. */
 #include "compiler.h"
 
 #include <stdio.h>
@@ -18,12 +19,25 @@ static uint64_t ring_tile(const struct planner *planner, uint64_t slots)
     return tile;
 }
 
-static peal_status cost_channels(struct planner *planner, uint32_t channels, uint32_t *order)
+static void order_of(const struct planner *planner, enum algorithm algo, uint32_t channel,
+                     uint32_t *order)
+{
+    const struct topo_orders *rings = peal_topo_rings(planner->fabric);
+    if (algo != ALGO_NCCL_RING) {
+        peal_ring_order(planner, channel, order);
+        return;
+    }
+    for (uint32_t r = 0; r < planner->group.n; r++) /* host by host */
+        order[r] = r - r % rings->ranks + rings->order[channel * rings->ranks + r % rings->ranks];
+}
+
+static peal_status cost_channels(struct planner *planner, enum algorithm algo, uint32_t channels,
+                                 uint32_t *order)
 {
     uint32_t n = planner->group.n;
     uint64_t slots = 2ull * peal_ring_width(n) * channels;
     int once = planner->request.collective != PEAL_ALLREDUCE; /* round the ring */
-    struct candidate candidate = {.algo = ALGO_RING,
+    struct candidate candidate = {.algo = algo,
                                   .channels = channels,
                                   .tile_bytes = ring_tile(planner, slots),
                                   .max_bytes = UINT64_MAX,
@@ -34,7 +48,7 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels, uin
     struct stage stage = {.levels = (once ? 1 : 2) * (n - 1), .chain = 1};
     int direct = 1;
     for (uint32_t c = 0; c < channels; c++) {
-        peal_ring_order(planner, c, order);
+        order_of(planner, algo, c, order);
         for (uint32_t p = 0; p < n; p++) {
             struct hop hop;
             peal_planner_hop(planner, order[p], order[(p + 1) % n], &hop);
@@ -58,6 +72,21 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels, uin
     return planner->request.tile_bytes ? PEAL_OK : peal_planner_add(planner, &candidate);
 }
 
+/* As many channels as a graph file has, each as it says. */
+static peal_status enumerate_given(struct planner *planner)
+{
+    const struct topo_orders *rings = peal_group_orders(planner, peal_topo_rings);
+    if (!rings || rings->channels > CHANNELS_MAX)
+        return PEAL_OK;
+    uint32_t n = planner->group.n;
+    uint32_t *order = peal_alloc(planner->ctx, n * sizeof *order);
+    if (!order)
+        return PEAL_ERR_MEMORY;
+    peal_status status = cost_channels(planner, ALGO_NCCL_RING, rings->channels, order);
+    peal_free(planner->ctx, order, n * sizeof *order);
+    return status;
+}
+
 static peal_status enumerate(struct planner *planner)
 {
     const struct group *group = &planner->group;
@@ -74,8 +103,14 @@ static peal_status enumerate(struct planner *planner)
          * of a host find no further NIC. */
         if (channels > 1 && (!group->accelerators || (group->nhosts > 8 && channels > 16)))
             break;
-        status = cost_channels(planner, channels, order);
+        status = cost_channels(planner, ALGO_RING, channels, order);
     }
+    /* What fills a mesh evenly, where that is no power of two. */
+    uint32_t rings = peal_ring_count(planner);
+    for (uint32_t channels = rings; status == PEAL_OK && !asked && group->accelerators &&
+                                    (rings & (rings - 1)) && channels <= CHANNELS_MAX;
+         channels *= 2)
+        status = cost_channels(planner, ALGO_RING, channels, order);
     peal_free(planner->ctx, order, group->n * sizeof *order);
     return status;
 }
@@ -135,7 +170,7 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
                                  .sem0 = 3 * c,
                                  .channels = candidate->channels};
         part.credits = b->plan->tile_bytes != 0 || part.width < n - 1;
-        peal_ring_order(b->planner, c, order);
+        order_of(b->planner, candidate->algo, c, order);
         while (order[part.self] != rank)
             part.self++;
         peal_build_lane(b);
@@ -147,11 +182,12 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
 
 static void detail(const struct candidate *candidate, char *text, size_t size)
 {
-    snprintf(text, size, "reduce-scatter and allgather, %u channel%s", candidate->channels,
-             candidate->channels == 1 ? "" : "s");
+    snprintf(text, size, "reduce-scatter and allgather, %u channel%s%s", candidate->channels,
+             candidate->channels == 1 ? "" : "s",
+             candidate->algo == ALGO_NCCL_RING ? " as in the graph file" : "");
 }
 
-const struct algo peal_algo_ring = {
-    "ring",    1u << PEAL_ALLREDUCE | 1u << PEAL_REDUCE_SCATTER | 1u << PEAL_ALLGATHER,
-    enumerate, prepare,
-    emit,      detail};
+#define SERVES (1u << PEAL_ALLREDUCE | 1u << PEAL_REDUCE_SCATTER | 1u << PEAL_ALLGATHER)
+const struct algo peal_algo_ring = {"ring", SERVES, enumerate, prepare, emit, detail};
+const struct algo peal_algo_nccl_ring = {"nccl-ring", SERVES, enumerate_given,
+                                         prepare,     emit,   detail};

@@ -115,12 +115,25 @@ struct cost {
 void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost);
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes);
 
+/* Rings through a host of one type: an order of its ranks for each channel. */
+#define RING_LOCAL_MAX 64u /* larger hosts keep their own order */
+struct ring_host {
+    uint32_t type;
+    uint32_t n;
+    uint32_t
+        rings; /* which together fill its links; CHANNELS_MAX + 1: more than there is room for */
+    uint32_t order[CHANNELS_MAX][RING_LOCAL_MAX];
+};
+
 struct planner {
     peal_ctx *ctx;
     const peal_fabric *fabric; /* only while planning or compiling */
     struct group group;
     struct load load;
     struct load total;
+    struct ring_host *rings; /* of each type of host */
+    uint32_t nrings;
+    uint32_t rings_capacity;
     uint32_t engines[PEAL_LINK_CLASS_COUNT]; /* of the hops loaded since the last candidate */
     peal_request request;
     enum algorithm algorithm; /* asked for, or ALGO_ANY */
@@ -218,17 +231,28 @@ const struct algo *peal_algo_get(enum algorithm algo);
 
 /* ---- shapes --------------------------------------------------------------- */
 
+/* Finds planner->rings. Errors: MEMORY. */
+peal_status peal_ring_find(struct planner *planner);
 /* The order in which channel `channel` of a ring visits the group's ranks. */
 void peal_ring_order(const struct planner *planner, uint32_t channel, uint32_t *order);
+/* Channels whose rings together fill the links of the first host. */
+uint32_t peal_ring_count(const struct planner *planner);
+/* Those of the graph file, when it is of whole hosts as the group has them; NULL. */
+const struct topo_orders *
+peal_group_orders(const struct planner *planner,
+                  const struct topo_orders *(*orders)(const peal_fabric *));
 
 #define NO_RANK UINT32_MAX
+#define TREE_CHILDREN 3u /* one of them in a chain of the same host */
 struct tree_place {
     uint32_t parent;
-    uint32_t child[2];
+    uint32_t child[TREE_CHILDREN];
     uint32_t depth;
 };
 /* Place of `rank` among n in tree 0 or 1 of a double binary tree. */
 struct tree_place peal_tree_place(uint32_t n, uint32_t tree, uint32_t rank);
+/* The same among n / chain heads, below each of which hangs a chain: positions head * chain + i. */
+struct tree_place peal_chained_place(uint32_t n, uint32_t chain, uint32_t tree, uint32_t rank);
 
 /* A ring allreduce among members, from in_buffer to out, as part of a rank's lane. */
 struct ring_part {
@@ -299,9 +323,10 @@ struct tree_part {
     uint32_t self;
     const uint32_t *members;
     uint32_t tree;
+    uint32_t chain; /* 1: none */
     uint32_t chunk;
     uint8_t in_buffer;
-    uint32_t region; /* width 2 */
+    uint32_t region; /* width 2, or 3 with chains */
     uint32_t depth;
     uint32_t sem0; /* three of them */
     int credits;

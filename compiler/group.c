@@ -228,3 +228,14 @@ void peal_group_free(struct group *group)
         peal_free(group->ctx, group->host_first, group->capacity * sizeof(uint32_t));
     group->host_first = NULL;
 }
+
+const struct topo_orders *
+peal_group_orders(const struct planner *planner,
+                  const struct topo_orders *(*orders)(const peal_fabric *))
+{
+    const struct group *group = &planner->group;
+    const struct topo_orders *found = orders(planner->fabric);
+    int whole = found && group->n > 1 && group->local_min == found->ranks &&
+                group->local_max == found->ranks;
+    return whole ? found : NULL;
+}

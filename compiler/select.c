@@ -25,6 +25,7 @@ static void planner_free(peal_ctx *ctx, void *opaque)
     peal_load_free(&planner->load);
     peal_load_free(&planner->total);
     peal_group_free(&planner->group);
+    peal_free(ctx, planner->rings, planner->rings_capacity * sizeof *planner->rings);
     peal_free(ctx, planner->candidates, planner->capacity * sizeof *planner->candidates);
     peal_free(ctx, planner, sizeof *planner);
 }
@@ -302,7 +303,7 @@ static void name_binding(const struct planner *planner, struct candidate *candid
 
 static peal_status enumerate(struct planner *planner, peal_diag *diag)
 {
-    peal_status status = PEAL_OK;
+    peal_status status = planner->group.n > 1 ? peal_ring_find(planner) : PEAL_OK;
     if (planner->group.n == 1)
         status = enumerate_alone(planner);
     for (uint32_t i = 0; status == PEAL_OK && planner->group.n > 1 && i < ALGO_COUNT; i++)

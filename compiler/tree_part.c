@@ -14,7 +14,7 @@
 struct place {
     uint32_t parent; /* ranks; NO_RANK */
     uint32_t parent_slot;
-    uint32_t child[2];
+    uint32_t child[TREE_CHILDREN];
     uint32_t children;
 };
 
@@ -23,18 +23,24 @@ static uint32_t rank_of(const struct tree_part *part, uint32_t position)
     return position == NO_RANK ? NO_RANK : part->members[position];
 }
 
+static struct tree_place tree_place(const struct tree_part *part, uint32_t position)
+{
+    return peal_chained_place(part->n, part->chain ? part->chain : 1, part->tree, position);
+}
+
 static struct place place_of(const struct tree_part *part)
 {
-    struct tree_place tree = peal_tree_place(part->n, part->tree, part->self);
-    struct place place = {rank_of(part, tree.parent), 0, {NO_RANK, NO_RANK}, 0};
-    for (uint32_t i = 0; i < 2; i++)
+    struct tree_place tree = tree_place(part, part->self);
+    struct place place = {.parent = rank_of(part, tree.parent)};
+    for (uint32_t i = 0; i < TREE_CHILDREN; i++)
         if (tree.child[i] != NO_RANK)
             place.child[place.children++] = rank_of(part, tree.child[i]);
-    if (tree.parent != NO_RANK) {
-        struct tree_place above = peal_tree_place(part->n, part->tree, tree.parent);
-        /* The parent's slots are numbered like its children, without gaps. */
-        place.parent_slot = above.child[0] != NO_RANK && above.child[1] == part->self ? 1 : 0;
-    }
+    if (tree.parent == NO_RANK)
+        return place;
+    /* The parent's slots are numbered like its children, without gaps. */
+    struct tree_place above = tree_place(part, tree.parent);
+    for (uint32_t i = 0; above.child[i] != part->self; i++)
+        place.parent_slot += above.child[i] != NO_RANK;
     return place;
 }
 
@@ -52,7 +58,7 @@ static void descend(struct build *b, const struct tree_part *part, const struct 
 static void fold_root(struct build *b, const struct tree_part *part, const struct place *place,
                       const struct plan_operand *src)
 {
-    struct plan_operand dst[3] = {peal_op_user(b->self, PLAN_BUF_OUT, part->chunk)};
+    struct plan_operand dst[1 + TREE_CHILDREN] = {peal_op_user(b->self, PLAN_BUF_OUT, part->chunk)};
     int direct = 1;
     for (uint32_t i = 0; i < place->children; i++) {
         struct hop hop;
@@ -89,7 +95,8 @@ static void fold_inner(struct build *b, const struct tree_part *part, const stru
 
 static void up_lane(struct build *b, const struct tree_part *part, const struct place *place)
 {
-    struct plan_operand src[3] = {peal_op_user(b->self, part->in_buffer, part->chunk)};
+    struct plan_operand src[1 + TREE_CHILDREN] = {
+        peal_op_user(b->self, part->in_buffer, part->chunk)};
     peal_build_lane(b);
     peal_build_section(b, 1);
     if (part->before != NO_RANK)

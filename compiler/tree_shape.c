@@ -8,7 +8,7 @@
  * side, shrunk until they exist. Rank 0 is the root, above the highest power of two. */
 static struct tree_place in_order(uint32_t n, uint32_t rank)
 {
-    struct tree_place place = {NO_RANK, {NO_RANK, NO_RANK}, 0};
+    struct tree_place place = {NO_RANK, {NO_RANK, NO_RANK, NO_RANK}, 0};
     uint32_t bit = 1;
     if (rank == 0) {
         while (bit * 2 < n)
@@ -62,5 +62,23 @@ struct tree_place peal_tree_place(uint32_t n, uint32_t tree, uint32_t rank)
     place.parent = back(n, tree, place.parent);
     place.child[0] = back(n, tree, place.child[0]);
     place.child[1] = back(n, tree, place.child[1]);
+    return place;
+}
+
+struct tree_place peal_chained_place(uint32_t n, uint32_t chain, uint32_t tree, uint32_t rank)
+{
+    uint32_t head = rank / chain, link = rank % chain;
+    struct tree_place place = peal_tree_place(n / chain, tree, head);
+    place.depth += link;
+    if (link) {
+        place.parent = rank - 1;
+        place.child[0] = place.child[1] = NO_RANK;
+    } else {
+        place.parent = place.parent == NO_RANK ? NO_RANK : place.parent * chain;
+        for (uint32_t i = 0; i < 2; i++)
+            place.child[i] = place.child[i] == NO_RANK ? NO_RANK : place.child[i] * chain;
+    }
+    if (link + 1 < chain)
+        place.child[2] = rank + 1;
     return place;
 }

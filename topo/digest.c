@@ -89,6 +89,12 @@ static void put_profile(struct peal_buf *buf, const struct topo_profile *profile
     put_real(buf, profile->reduce_gbs);
 }
 
+static void put_orders(struct peal_buf *buf, const struct topo_orders *orders)
+{
+    for (size_t i = 0; i < (size_t)orders->channels * orders->ranks; i++)
+        put(buf, orders->order[i]);
+}
+
 peal_status peal_topo_digest(peal_fabric *fabric)
 {
     const struct topo_network *network = &fabric->network;
@@ -107,6 +113,8 @@ peal_status peal_topo_digest(peal_fabric *fabric)
     put_real(&buf, network->oversubscription);
     put_real(&buf, network->latency_us);
     put_profile(&buf, &fabric->profile);
+    put_orders(&buf, &fabric->ring);
+    put_orders(&buf, &fabric->tree);
     status = buf.status;
     if (status == PEAL_OK)
         fabric->digest = peal_hash64(buf.data, buf.used);

@@ -226,7 +226,8 @@ struct peal_fabric {
     struct topo_listed *listed;
     uint32_t listeds, listed_room;
     uint32_t switches;
-    int references_reach_out; /* 1: a person named the cluster file; its references are free */
+    struct topo_orders ring, tree; /* of a graph file */
+    int references_reach_out;      /* 1: a person named the cluster file; its references are free */
     uint64_t digest;
 };
 
@@ -282,6 +283,8 @@ peal_status peal_topo_add_span(peal_fabric *fabric, uint32_t type, uint32_t coun
 peal_status peal_topo_number(peal_fabric *fabric, peal_diag *diag);
 /* ---- list.c */
 peal_status peal_topo_list_links(peal_fabric *fabric);
+/* ---- nccl_graph.c */
+void peal_topo_orders_free(peal_ctx *ctx, struct topo_orders *orders);
 /* ---- digest.c */
 peal_status peal_topo_digest(peal_fabric *fabric);
 

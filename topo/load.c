@@ -73,6 +73,8 @@ void peal_fabric_destroy(peal_fabric *fabric)
     peal_free(ctx, fabric->type, fabric->type_room * sizeof *fabric->type);
     peal_free(ctx, fabric->span, fabric->span_room * sizeof *fabric->span);
     peal_free(ctx, fabric->listed, fabric->listed_room * sizeof *fabric->listed);
+    peal_topo_orders_free(ctx, &fabric->ring);
+    peal_topo_orders_free(ctx, &fabric->tree);
     peal_free(ctx, fabric->network.up_gbs, ups * sizeof *fabric->network.up_gbs);
     peal_topo_notes_free(&fabric->notes);
     peal_topo_arena_free(&fabric->arena);

@@ -30,6 +30,17 @@ struct topo_path {
     struct topo_use use[TOPO_PATH_MAX];
 };
 
+/* Orders in which the channels of a graph file visit the ranks of a host (local numbers). */
+struct topo_orders {
+    uint32_t channels;
+    uint32_t ranks;
+    uint32_t *order; /* channels x ranks */
+};
+/* NULL when the fabric has been given none. Of a tree, the first rank is the host's head and each
+ * further one hangs below the one before it. */
+const struct topo_orders *peal_topo_rings(const peal_fabric *fabric);
+const struct topo_orders *peal_topo_trees(const peal_fabric *fabric);
+
 uint32_t peal_topo_ranks(const peal_fabric *fabric);
 uint32_t peal_topo_hosts(const peal_fabric *fabric);
 uint32_t peal_topo_host_of(const peal_fabric *fabric, uint32_t rank);

@@ -215,6 +215,16 @@ PEAL_API PEAL_CHECK peal_status peal_fabric_parse(peal_ctx *ctx, const char *dat
  * when no accelerator is meant. */
 PEAL_API PEAL_CHECK peal_status peal_fabric_host(peal_ctx *ctx, uint32_t ranks, peal_diag *diag,
                                                  peal_fabric **fabric_out);
+/* Gives the fabric the rings and trees of a graph file of NCCL's (NCCL_GRAPH_DUMP_FILE), as
+ * candidates nccl-ring and nccl-tree of what is planned from then on. The file knows one host;
+ * every host gets its orders. Replaces those of a file read before; on an error they stay. Not
+ * while another thread uses the fabric. Errors: INPUT (with line and column: no graph file, or
+ * not of these ranks), UNSUPPORTED (hosts of different sizes), IO, LIMIT, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_fabric_graph_load(peal_fabric *fabric, const char *path,
+                                                       peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_fabric_graph_parse(peal_fabric *fabric, const char *data,
+                                                        size_t bytes, const char *name,
+                                                        peal_diag *diag);
 PEAL_API void peal_fabric_destroy(peal_fabric *fabric);
 
 typedef struct peal_fabric_info {
