@@ -145,4 +145,8 @@ void json_row(json_t *object, const peal_row_info *row)
     json_text(object, "binding", row->binding);
     json_text(object, "regime", row->latency_bound ? "latency" : "bandwidth");
     json_count(object, "hop_bytes", row->hop_bytes);
+    if (row->order) {
+        (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)row->order);
+        json_text(object, "order", text);
+    }
 }

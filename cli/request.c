@@ -66,6 +66,7 @@ int read_request(const struct cli *cli, peal_request *request)
     CLI_TRY(cli_size(cli, OPT_TILE, &request->tile_bytes));
     CLI_TRY(cli_size(cli, OPT_SCRATCH, &request->scratch_limit));
     CLI_TRY(cli_real(cli, OPT_SM_PRICE, &request->sm_price));
+    request->deterministic = cli_given(cli, OPT_DETERMINISTIC);
     return read_engines(cli, request);
 }
 
@@ -177,9 +178,9 @@ int compile_all(struct cli *cli, const peal_fabric *fabric, peal_table **table_o
 
 int check_decided(const struct cli *cli, const peal_table *table)
 {
-    static const enum option_id decided[] = {OPT_ALGORITHM, OPT_CHANNELS,  OPT_GATEWAYS,
-                                             OPT_TILE,      OPT_SCRATCH,   OPT_ENGINE,
-                                             OPT_SM_PRICE,  OPT_NCCL_GRAPH};
+    static const enum option_id decided[] = {OPT_ALGORITHM, OPT_CHANNELS,   OPT_GATEWAYS,
+                                             OPT_TILE,      OPT_SCRATCH,    OPT_ENGINE,
+                                             OPT_SM_PRICE,  OPT_NCCL_GRAPH, OPT_DETERMINISTIC};
     peal_table_info info = {.size = sizeof info};
     uint32_t ranks;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));

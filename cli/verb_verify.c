@@ -47,6 +47,42 @@ static void print_summary(const peal_verify_report *report, const peal_table_inf
             (unsigned long long)report->steps, seconds);
 }
 
+/* Which plans reduce alike. */
+static void print_orders(const peal_table *table, uint32_t rows, FILE *file)
+{
+    for (uint32_t i = 0; i < rows; i++) {
+        peal_row_info row = {.size = sizeof row};
+        if (peal_table_row(table, i, &row) != PEAL_OK || !row.order)
+            continue;
+        uint32_t like = 0, first = rows;
+        for (uint32_t k = 0; k < rows; k++) {
+            peal_row_info other = {.size = sizeof other};
+            int same = peal_table_row(table, k, &other) == PEAL_OK && other.order == row.order;
+            like += same ? 1 : 0;
+            first = same && k < first ? k : first;
+        }
+        if (first == i)
+            fprintf(file, "order %016llx: every element of %lu plan%s, from row %lu\n",
+                    (unsigned long long)row.order, (unsigned long)like, like == 1 ? "" : "s",
+                    (unsigned long)i);
+    }
+}
+
+static void json_orders(json_t *root, const peal_table *table, uint32_t rows)
+{
+    json_t *list = json_list(root, "orders");
+    for (uint32_t i = 0; i < rows; i++) {
+        peal_row_info row = {.size = sizeof row};
+        char text[24];
+        if (peal_table_row(table, i, &row) != PEAL_OK)
+            break;
+        (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)row.order);
+        json_t *item = json_item(list);
+        json_count(item, "row", i);
+        json_text(item, "order", row.order ? text : NULL);
+    }
+}
+
 static void end_json(json_t *root, const peal_verify_report *report, const peal_table_info *info,
                      const struct actions *actions, int proven, double seconds,
                      const struct output *output)
@@ -76,9 +112,13 @@ static int prove(struct cli *cli, peal_table *table, const struct actions *actio
     peal_status status = peal_table_verify(table, on_finding, &found, &report, &diag);
     double seconds = (double)(now_ns() - start) / 1e9;
     if (root)
+        json_orders(root, table, info.rows);
+    if (root)
         end_json(root, &report, &info, actions, status == PEAL_OK, seconds, output);
     else if (status == PEAL_OK || status == PEAL_ERR_UNPROVEN)
         print_summary(&report, &info, actions, status == PEAL_OK, seconds, output->file);
+    if (!root && status == PEAL_OK)
+        print_orders(table, info.rows, output->file);
     if (status == PEAL_ERR_UNPROVEN)
         return EXIT_NO; /* the findings have been told */
     return status == PEAL_OK ? EXIT_YES : say_diag(status, &diag);

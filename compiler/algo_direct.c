@@ -273,7 +273,7 @@ static int folds(peal_collective collective)
 static void prepare(struct build *b, const struct candidate *candidate)
 {
     b->plan->nsems = (uint16_t)(SEM_COUNT * candidate->channels);
-    for (uint32_t c = 0; folds(b->plan->collective) && c < candidate->channels; c++)
+    for (uint32_t c = 0; candidate->slots && c < candidate->channels; c++)
         peal_build_region(b, PLAN_BUF_SCRATCH, b->plan->nranks - 1, 1, peal_build_slot_bytes(b));
 }
 
@@ -362,6 +362,7 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
         blocks *= group->n;
     struct candidate candidate = {
         .algo = ALGO_DIRECT,
+        .order = ORDER_FOLD,
         .channels = channels,
         .max_bytes = UINT64_MAX,
         .chunks = blocks * channels,

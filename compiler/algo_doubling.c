@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#define TILE_BYTES (1u << 20)
+
 /* The exchanges of step k, both ways. */
 static void load_step(struct planner *planner, uint32_t core, uint32_t k, struct stage *stage)
 {
@@ -30,6 +32,7 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
 {
     uint32_t n = planner->group.n, steps = peal_doubling_steps(n), core = 1u << steps;
     struct candidate candidate = {.algo = ALGO_DOUBLING,
+                                  .order = ORDER_PAIRS,
                                   .channels = channels,
                                   .max_bytes = UINT64_MAX,
                                   .chunks = channels,
@@ -46,7 +49,9 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
         peal_candidate_stage(planner, &candidate, &stage, 2.5 / channels);
     }
     peal_candidate_total(planner, &candidate);
-    return peal_planner_add(planner, &candidate);
+    PEAL_TRY(peal_planner_add(planner, &candidate));
+    candidate.tile_bytes = planner->request.tile_bytes ? planner->request.tile_bytes : TILE_BYTES;
+    return peal_planner_add(planner, &candidate); /* for what does not fit the scratch bound */
 }
 
 static peal_status enumerate(struct planner *planner)
@@ -65,9 +70,10 @@ static peal_status enumerate(struct planner *planner)
 
 static void prepare(struct build *b, const struct candidate *candidate)
 {
+    uint32_t depth = b->plan->tile_bytes ? SLOT_DEPTH : 1;
     b->plan->nsems = (uint16_t)(2 * candidate->channels);
     for (uint32_t c = 0; c < candidate->channels; c++)
-        peal_build_region(b, PLAN_BUF_SCRATCH, peal_doubling_steps(b->plan->nranks) + 1, 1,
+        peal_build_region(b, PLAN_BUF_SCRATCH, peal_doubling_steps(b->plan->nranks) + 1, depth,
                           peal_build_slot_bytes(b));
 }
 
@@ -88,7 +94,9 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
                                      .chunk = c,
                                      .in_buffer = PLAN_BUF_IN,
                                      .region = c,
-                                     .sem0 = 2 * c};
+                                     .depth = SLOT_DEPTH,
+                                     .sem0 = 2 * c,
+                                     .credits = b->plan->tile_bytes != 0};
         peal_build_lane(b);
         peal_build_section(b, 1);
         peal_doubling_body(b, &part);

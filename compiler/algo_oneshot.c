@@ -14,6 +14,7 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
 {
     const struct group *group = &planner->group;
     struct candidate candidate = {.algo = ALGO_ONESHOT,
+                                  .order = ORDER_FOLD,
                                   .channels = channels,
                                   .max_bytes = ONESHOT_BYTES_MAX,
                                   .chunks = channels,

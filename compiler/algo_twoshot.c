@@ -13,6 +13,7 @@ static peal_status enumerate_channels(struct planner *planner, uint32_t channels
     const struct group *group = &planner->group;
     double n = group->n;
     struct candidate candidate = {.algo = ALGO_TWOSHOT,
+                                  .order = ORDER_FOLD,
                                   .channels = channels,
                                   .max_bytes = UINT64_MAX,
                                   .chunks = group->n * channels,

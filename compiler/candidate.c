@@ -138,5 +138,7 @@ uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t byte
         chunk = candidate->tile_bytes;
         slots *= SLOT_DEPTH;
     }
+    if (slots && chunk > PLAN_SLOT_BYTES_MAX)
+        return UINT64_MAX;
     return chunk > UINT64_MAX / (slots + 1) ? UINT64_MAX : chunk * slots;
 }

@@ -73,6 +73,14 @@ enum algorithm {
 
 enum outer { OUTER_RING, OUTER_TREE, OUTER_DOUBLING };
 
+/* In which order the elements of a message are reduced; the same for all of them, or it varies. */
+enum reduction_order {
+    ORDER_VARIES,
+    ORDER_FOLD,  /* one step folds all ranks, from 0 up */
+    ORDER_PAIRS, /* recursive doubling: neighbours, then pairs of pairs */
+    ORDER_COUNT
+};
+
 /* `levels` dependent steps, each costing alpha + gap + us_per_byte x tile. In a chain, one lane
  * runs them all before it turns to its next tile; otherwise each level is a lane of its own. */
 struct stage {
@@ -92,6 +100,7 @@ struct candidate {
     uint32_t gateways;
     uint32_t trees; /* packed: from each root; 0: as many as the optimum takes */
     enum outer outer;
+    enum reduction_order order;
     uint64_t tile_bytes; /* 0: whole chunks */
     uint64_t max_bytes;  /* cannot serve more; UINT64_MAX */
     uint32_t chunks;     /* equal chunks of the message */
@@ -166,6 +175,8 @@ void peal_planner_hop(const struct planner *planner, uint32_t from, uint32_t to,
 void peal_stage_hop(struct stage *stage, const struct hop *hop);
 /* No schedule of the request is faster than this, in microseconds. */
 double peal_planner_bound(const struct planner *planner, uint64_t bytes);
+/* Keeps the candidates of one order of reduction. Errors: UNSUPPORTED. */
+peal_status peal_planner_one_order(struct planner *planner, peal_diag *diag);
 /* `share` of the message travels over the hop, at `scale` of its bandwidth. */
 void peal_planner_load(struct planner *planner, const struct hop *hop, double share, double scale);
 /* Bytes per second / 1e9 that one lane moves: an SM's share, or without bound on a host. */

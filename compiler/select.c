@@ -382,6 +382,9 @@ static peal_status plan(struct planner *planner, const peal_request *request, pe
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     PEAL_TRY(enumerate(planner, diag));
     PEAL_TRY(clip_range(planner, diag));
+    if (planner->request.deterministic && planner->group.n > 1 &&
+        peal_plan_collective(planner->request.collective)->reduces)
+        PEAL_TRY(peal_planner_one_order(planner, diag));
     if (make_rows(planner, table_out) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     return PEAL_OK;
@@ -475,5 +478,10 @@ peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric, pea
     planner->fabric = NULL;
     planner->group.fabric = NULL;
     PEAL_TRY(status);
-    return peal_table_verify(table, NULL, NULL, NULL, diag);
+    PEAL_TRY(peal_table_verify(table, NULL, NULL, NULL, diag));
+    for (uint32_t i = 0; planner->request.deterministic && i < table->nrows; i++)
+        if (table->rows[i].info.order != table->rows[0].info.order)
+            return peal_fail(diag, PEAL_ERR_UNPROVEN,
+                             "rows 0 and %u do not reduce in the same order", i);
+    return PEAL_OK;
 }

@@ -257,6 +257,7 @@ struct plan_proof {
     uint32_t findings;
     uint64_t steps;
     uint32_t proofs;
+    uint64_t order; /* digest of the order in which every element is reduced; 0: no one order */
 };
 peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_finding_fn found,
                              void *user, struct plan_proof *proof, peal_diag *diag);

@@ -99,6 +99,7 @@ static peal_status prove_runs(const struct peal_plan *plan, const struct verify_
             if (!small && run.trips > 1 && run.trips < most)
                 continue;
             PEAL_TRY(prove_run(&run, out, proof));
+            proof->order = run.shape == VERIFY_SHAPES_DIFFER ? 0 : run.shape;
             if (out->findings)
                 return PEAL_OK; /* one broken run explains the plan; the rest would repeat it */
         }
@@ -111,7 +112,7 @@ peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_fi
     struct verify_out out = {row, found, user, 0};
     struct verify_sems sems = {0};
     struct verify_parts parts = {0};
-    struct plan_proof done = {0, 0, 0};
+    struct plan_proof done = {0};
     peal_status status = peal_verify_check(plan, &out);
     if (status == PEAL_OK)
         status = peal_verify_sems_build(&sems, plan, &out);
@@ -140,7 +141,7 @@ peal_status peal_table_verify(peal_table *table, peal_finding_fn found, void *us
     peal_verify_report sum = {sizeof sum, 0, table->nranks, 0, 0};
     peal_status result = PEAL_OK;
     for (uint32_t i = 0; i < table->nrows; i++) {
-        struct plan_proof proof = {0, 0, 0};
+        struct plan_proof proof = {0};
         if (!table->rows[i].plan)
             return peal_fail(diag, PEAL_ERR_ARG, "row %u holds no program; compile the table", i);
         peal_status status = peal_plan_verify(table->rows[i].plan, i, found, user, &proof,
@@ -149,6 +150,7 @@ peal_status peal_table_verify(peal_table *table, peal_finding_fn found, void *us
             return status;
         if (status != PEAL_OK)
             result = status;
+        table->rows[i].info.order = proof.order;
         sum.findings += proof.findings;
         sum.steps += proof.steps;
         sum.proofs += proof.proofs;

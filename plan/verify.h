@@ -71,6 +71,7 @@ struct verify_values {
         uint32_t cell;
         uint32_t ranks;   /* contributions */
         uint32_t rounded; /* 0: on its way within a step, in the type it accumulates in */
+        uint64_t shape;   /* of the tree above ranks, whatever the cell and call */
     } * nodes;
     uint64_t *sets; /* words for each node */
     uint32_t sets_capacity;
@@ -85,6 +86,9 @@ uint32_t peal_verify_leaf(const struct verify_values *values, uint32_t call, uin
 uint32_t peal_verify_value_cell(const struct verify_values *values, uint32_t value);
 uint32_t peal_verify_value_call(const struct verify_values *values, uint32_t value);
 uint32_t peal_verify_value_ranks(const struct verify_values *values, uint32_t value);
+/* A digest of the tree in which ranks are added up and of where it rounds, up to commutativity;
+ * never 0. */
+uint64_t peal_verify_value_shape(const struct verify_values *values, uint32_t value);
 int peal_verify_value_final(const struct verify_values *values, uint32_t value);
 /* The lowest rank whose contribution is missing; nranks when none is. */
 uint32_t peal_verify_value_missing(const struct verify_values *values, uint32_t value);
@@ -145,7 +149,9 @@ struct verify_run {
     uint64_t steps;
     uint32_t unentered;
     uint32_t unentered_by;
+    uint64_t shape; /* of all reduced values so far, VERIFY_SHAPES_DIFFER, or 0: none seen */
 };
+#define VERIFY_SHAPES_DIFFER 1u
 peal_status peal_verify_execute(struct verify_run *run, struct verify_out *out);
 
 #endif

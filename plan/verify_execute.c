@@ -742,6 +742,16 @@ static peal_status enter(struct machine *m, uint32_t rank)
     return status;
 }
 
+/* Whether all elements are added up in one order. */
+static void note_shape(struct machine *m, uint32_t value)
+{
+    uint64_t shape = peal_verify_value_shape(&m->values, value);
+    if (!m->run->shape)
+        m->run->shape = shape;
+    else if (m->run->shape != shape)
+        m->run->shape = VERIFY_SHAPES_DIFFER;
+}
+
 static void check_reduced(struct machine *m, uint32_t rank, uint32_t t, uint32_t value)
 {
     uint32_t call = m->ranks[rank].call;
@@ -762,8 +772,10 @@ static void check_reduced(struct machine *m, uint32_t rank, uint32_t t, uint32_t
         peal_verify_find(m->out, "numbers", rank, -1, -1,
                          "out[%u] tile %u is added up in another order than on another rank", chunk,
                          tile);
-    if (final && *expected == VALUE_NONE)
+    if (final && *expected == VALUE_NONE) {
         *expected = value;
+        note_shape(m, value);
+    }
 }
 
 /* One rank's input, unchanged. */

@@ -64,6 +64,30 @@ uint32_t peal_verify_value_ranks(const struct verify_values *values, uint32_t va
     return value & VALUE_LEAF ? 1 : values->nodes[value].ranks;
 }
 
+static uint64_t mix(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t words[3] = {a, b, c};
+    unsigned char bytes[sizeof words];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(words[i / 8] >> i % 8 * 8);
+    return peal_hash64(bytes, sizeof bytes) | 2; /* neither none nor VERIFY_SHAPES_DIFFER */
+}
+
+uint64_t peal_verify_value_shape(const struct verify_values *values, uint32_t value)
+{
+    if (value & VALUE_LEAF)
+        return mix(leaf_rank(values, value), 0, 0);
+    return values->nodes[value].shape;
+}
+
+static uint64_t shape_of(const struct verify_values *values, uint32_t a, uint32_t b,
+                         uint32_t rounded)
+{
+    uint64_t x = peal_verify_value_shape(values, a);
+    uint64_t y = b == VALUE_NONE ? 0 : peal_verify_value_shape(values, b);
+    return x < y ? mix(x, y, 1 + rounded) : mix(y, x, 1 + rounded);
+}
+
 int peal_verify_value_final(const struct verify_values *values, uint32_t value)
 {
     return !(value & VALUE_LEAF) && value != VALUE_NONE && values->nodes[value].b == VALUE_NONE;
@@ -171,8 +195,8 @@ static peal_status intern(struct verify_values *values, uint32_t a, uint32_t b, 
         set_add(values, set, b);
     uint32_t ranks = peal_verify_value_ranks(values, a) +
                      (b == VALUE_NONE ? 0 : peal_verify_value_ranks(values, b));
-    values->nodes[at] =
-        (struct verify_node){a, b, peal_verify_value_cell(values, a), ranks, rounded};
+    values->nodes[at] = (struct verify_node){a,     b,       peal_verify_value_cell(values, a),
+                                             ranks, rounded, shape_of(values, a, b, rounded)};
     values->buckets[slot] = at;
     *number = at;
     return values->count * 2 > values->bucket_count ? rehash(values) : PEAL_OK;

@@ -360,9 +360,12 @@ typedef struct peal_request {
     uint8_t move_engine[PEAL_LINK_CLASS_COUNT];
     uint32_t root; /* broadcast, reduce, scatter, gather; sendrecv: who sends */
     uint32_t peer; /* sendrecv: who receives */
+    /* 1: every element is reduced in one order, whatever the size of the message and its place
+     * in it (batch invariance). */
+    int deterministic;
 } peal_request;
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
@@ -418,6 +421,9 @@ typedef struct peal_row_info {
     uint32_t root;       /* 0 where the collective has none, */
     uint32_t peer;       /* as this */
     char bound_cut[160]; /* allgather, reduce-scatter: the ranks whose links prove the bound */
+    /* Once proven: equal for plans that add up every element in the same order and round at the
+     * same places; 0: there is no one order, or nothing is reduced. */
+    uint64_t order;
 } peal_row_info;
 
 PEAL_API PEAL_CHECK peal_status peal_table_get(const peal_table *table, peal_table_info *info);
