@@ -81,23 +81,40 @@ static struct pick pick_best(const struct planner *planner, uint64_t bytes)
     return best;
 }
 
+/* What no choice may cost: some more than the best, but never more than a plain ring or tree. */
+static double most_price(const struct planner *planner, double best, double factor, uint64_t bytes)
+{
+    double most = best * factor;
+    for (uint32_t i = 0; i < planner->count; i++) {
+        const struct candidate *candidate = &planner->candidates[i];
+        if ((candidate->algo != ALGO_RING && candidate->algo != ALGO_TREE) ||
+            !fits(planner, candidate, bytes))
+            continue;
+        double price = price_of(planner, i, bytes);
+        most = price < most ? price : most;
+    }
+    return most;
+}
+
 static uint32_t pick_simplest(const struct planner *planner, uint64_t bytes)
 {
     struct pick best = pick_best(planner, bytes);
+    double most = most_price(planner, best.price, TIE_FACTOR, bytes);
     uint32_t chosen = best.index;
     for (uint32_t i = 0; i < planner->count; i++)
         if (fits(planner, &planner->candidates[i], bytes) &&
             planner->candidates[i].lanes < planner->candidates[chosen].lanes &&
-            price_of(planner, i, bytes) <= best.price * TIE_FACTOR)
+            price_of(planner, i, bytes) <= most)
             chosen = i;
     return chosen;
 }
 
 static int still_good(const struct planner *planner, uint32_t index, uint64_t bytes)
 {
+    struct pick best = pick_best(planner, bytes);
     if (!fits(planner, &planner->candidates[index], bytes))
-        return pick_best(planner, bytes).index == index;
-    return price_of(planner, index, bytes) <= pick_best(planner, bytes).price * KEEP_FACTOR;
+        return best.index == index;
+    return price_of(planner, index, bytes) <= most_price(planner, best.price, KEEP_FACTOR, bytes);
 }
 
 /* The last size of [good, bad) at which the candidate is still good. */
@@ -113,10 +130,17 @@ static uint64_t bisect(const struct planner *planner, uint32_t index, uint64_t g
     return good;
 }
 
+/* In steps of an eighth, but never past a power of two or a quarter of one: costs have teeth where
+ * another tile is begun, and round sizes are those that people use. */
 static uint64_t next_size(uint64_t bytes, uint64_t limit)
 {
+    uint64_t power = 4;
+    while (power <= bytes / 2)
+        power *= 2;
+    uint64_t quarter = (bytes / (power / 4) + 1) * (power / 4);
     uint64_t step = bytes / 8 ? bytes / 8 : 1;
-    return bytes > limit - step ? limit : bytes + step;
+    uint64_t next = bytes > limit - step ? limit : bytes + step;
+    return quarter < next ? quarter : next;
 }
 
 static uint64_t row_end(const struct planner *planner, uint32_t index, uint64_t from, uint64_t to)
