@@ -94,8 +94,10 @@ static void json_lane(json_t *object, const peal_table *table, uint32_t row, uin
         json_t *item = json_item(steps);
         json_text(item, "section", step.section);
         json_text(item, "op", step.op);
-        if (step.moves_data)
+        if (step.moves_data) {
             json_text(item, "engine", peal_engine_name(step.engine));
+            json_count(item, "chunks", step.chunks);
+        }
         json_text(item, "text", step.text + strspn(step.text, " "));
     }
 }

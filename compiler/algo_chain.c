@@ -26,7 +26,7 @@ static uint32_t load_level(struct planner *planner, uint32_t channels, const uin
         load_hop(planner, channels, chain[depth - 1], chain[depth], stage);
     }
     for (uint32_t r = 0; !chains && r < n; r++) {
-        struct rooted_place place = peal_rooted_place(n, planner->request.root, NULL, r);
+        struct rooted_place place = peal_rooted_place(n, planner->request.root, r);
         if (place.depth != depth)
             continue;
         load_hop(planner, 1, place.parent, r, stage); /* the channels share each link of the tree */
@@ -36,15 +36,26 @@ static uint32_t load_level(struct planner *planner, uint32_t channels, const uin
 }
 
 /* The ring order from the root on. */
-static void chain_from_root(const struct planner *planner, uint32_t channel, uint32_t *order,
-                            uint32_t *chain)
+static void chain_from_root(const struct ring_orders *orders, uint32_t root, uint32_t channel,
+                            uint32_t *order, uint32_t *chain)
 {
-    uint32_t n = planner->group.n, start = 0;
-    peal_ring_order(planner, channel, order);
-    while (order[start] != planner->request.root)
-        start++;
+    uint32_t n = orders->group->n, start = peal_ring_position(orders, channel, root);
+    peal_ring_order(orders, channel, order);
     for (uint32_t i = 0; i < n; i++)
         chain[i] = order[(start + i) % n];
+}
+
+/* The chains of all channels, one after the other. */
+static peal_status make_chains(const struct planner *planner, uint32_t channels, uint32_t *chains)
+{
+    uint32_t n = planner->group.n;
+    struct ring_orders orders;
+    PEAL_TRY(peal_ring_orders_make(planner, ALGO_CHAIN, channels, &orders));
+    for (uint32_t c = 0; c < channels; c++)
+        chain_from_root(&orders, planner->request.root, c, chains + (size_t)channels * n,
+                        chains + (size_t)c * n);
+    peal_ring_orders_free(&orders);
+    return PEAL_OK;
 }
 
 /* The chain's levels are alike but for their links; more than the stages hold share the last. */
@@ -94,23 +105,24 @@ peal_status peal_rooted_enumerate(struct planner *planner, enum algorithm algo, 
                                   .chunks = channels,
                                   .lanes = channels,
                                   .hop_share = 1.0 / channels};
+    peal_status status = PEAL_OK;
     uint32_t *chains = NULL;
     size_t bytes = (size_t)n * (channels + 1) * sizeof *chains;
     if (algo == ALGO_CHAIN) {
         chains = peal_alloc(planner->ctx, bytes); /* the last one is room for an order */
         if (!chains)
             return PEAL_ERR_MEMORY;
-        for (uint32_t c = 0; c < channels; c++)
-            chain_from_root(planner, c, chains + (size_t)channels * n, chains + (size_t)c * n);
+        status = make_chains(planner, channels, chains);
     } else {
         for (fan = 0; 1u << fan < n; fan++)
             ;
     }
     if (planner->request.collective == PEAL_REDUCE)
         candidate.slots = 2ull * channels * (fan + BUILD_EVENTS);
-    cost_levels(planner, &candidate, chains, fan);
+    if (status == PEAL_OK)
+        cost_levels(planner, &candidate, chains, fan);
     peal_free(planner->ctx, chains, bytes);
-    return add_tiles(planner, &candidate);
+    return status == PEAL_OK ? add_tiles(planner, &candidate) : status;
 }
 
 static peal_status enumerate(struct planner *planner)
@@ -140,13 +152,6 @@ void peal_rooted_prepare(struct build *b, const struct candidate *candidate)
 
 void peal_rooted_emit(struct build *b, const struct candidate *candidate, uint32_t rank)
 {
-    uint32_t n = b->plan->nranks;
-    peal_ctx *ctx = b->plan->ctx;
-    uint32_t *chain = peal_alloc(ctx, n * sizeof *chain);
-    if (!chain) {
-        b->status = PEAL_ERR_MEMORY;
-        return;
-    }
     for (uint32_t c = 0; c < candidate->channels; c++) {
         struct rooted_part part = {.chunk = c,
                                    .region = 2 * c,
@@ -154,16 +159,14 @@ void peal_rooted_emit(struct build *b, const struct candidate *candidate, uint32
                                    .depth = SLOT_DEPTH,
                                    .sem0 = 4 * c,
                                    .credits = b->plan->tile_bytes != 0};
-        if (candidate->algo == ALGO_CHAIN)
-            peal_ring_order(b->planner, c, chain);
-        part.place =
-            peal_rooted_place(n, b->plan->root, candidate->algo == ALGO_CHAIN ? chain : NULL, rank);
+        part.place = candidate->algo == ALGO_CHAIN
+                         ? peal_chain_place(b->rings, c, b->plan->root, rank)
+                         : peal_rooted_place(b->plan->nranks, b->plan->root, rank);
         if (b->plan->collective == PEAL_BROADCAST)
             peal_rooted_broadcast(b, &part);
         else
             peal_rooted_reduce(b, &part);
     }
-    peal_free(ctx, chain, n * sizeof *chain);
 }
 
 static void detail(const struct candidate *candidate, char *text, size_t size)

@@ -28,27 +28,31 @@ static void load_extras(struct planner *planner, uint32_t core, int in, struct s
     }
 }
 
-static peal_status cost_channels(struct planner *planner, uint32_t channels)
+static void cost_steps(struct planner *planner, struct candidate *candidate)
 {
     uint32_t n = planner->group.n, steps = peal_doubling_steps(n), core = 1u << steps;
-    struct candidate candidate = {.algo = ALGO_DOUBLING,
-                                  .order = ORDER_PAIRS,
-                                  .channels = channels,
-                                  .max_bytes = UINT64_MAX,
-                                  .chunks = channels,
-                                  .lanes = channels,
-                                  .slots = 2ull * (steps + 1) * channels,
-                                  .hop_share = 1.0 / channels};
     for (uint32_t k = 0; k < steps + (n > core ? 2 : 0); k++) {
         struct stage stage = {.levels = 1, .chain = 1};
         if (k < steps)
             load_step(planner, core, k, &stage);
         else
             load_extras(planner, core, k == steps, &stage);
-        /* Out to the slot, and two in and one out to add up. */
-        peal_candidate_stage(planner, &candidate, &stage, 2.5 / channels);
+        peal_candidate_stage(planner, candidate, &stage, 0);
     }
-    peal_candidate_total(planner, &candidate);
+    peal_candidate_total(planner, candidate);
+}
+
+/* The links carry the same whatever the number of channels. */
+static peal_status add_channels(struct planner *planner, const struct candidate *loads,
+                                uint32_t channels)
+{
+    struct candidate candidate = *loads;
+    candidate.channels = candidate.chunks = candidate.lanes = channels;
+    candidate.slots = 2ull * (peal_doubling_steps(planner->group.n) + 1) * channels;
+    candidate.hop_share = 1.0 / channels;
+    /* Out to the slot, and two in and one out to add up. */
+    for (uint32_t i = 0; i < candidate.nstages; i++)
+        peal_stage_lane(planner, &candidate.stage[i], 2.5 / channels);
     PEAL_TRY(peal_planner_add(planner, &candidate));
     candidate.tile_bytes = planner->request.tile_bytes ? planner->request.tile_bytes : TILE_BYTES;
     return peal_planner_add(planner, &candidate); /* for what does not fit the scratch bound */
@@ -57,13 +61,15 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
 static peal_status enumerate(struct planner *planner)
 {
     uint32_t asked = planner->request.channels;
+    struct candidate loads = {.algo = ALGO_DOUBLING, .order = ORDER_PAIRS, .max_bytes = UINT64_MAX};
     if (planner->group.n < 2)
         return PEAL_OK;
+    cost_steps(planner, &loads);
     for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX;
          channels = asked ? UINT32_MAX : channels * 2) {
         if (channels > 1 && !planner->group.accelerators)
             break;
-        PEAL_TRY(cost_channels(planner, channels));
+        PEAL_TRY(add_channels(planner, &loads, channels));
     }
     return PEAL_OK;
 }
@@ -79,18 +85,9 @@ static void prepare(struct build *b, const struct candidate *candidate)
 
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
 {
-    uint32_t n = b->plan->nranks;
-    uint32_t *members = peal_alloc(b->plan->ctx, n * sizeof *members);
-    if (!members) {
-        b->status = PEAL_ERR_MEMORY;
-        return;
-    }
-    for (uint32_t i = 0; i < n; i++)
-        members[i] = i;
     for (uint32_t c = 0; c < candidate->channels; c++) {
-        struct doubling_part part = {.n = n,
+        struct doubling_part part = {.n = b->plan->nranks,
                                      .self = rank,
-                                     .members = members,
                                      .chunk = c,
                                      .in_buffer = PLAN_BUF_IN,
                                      .region = c,
@@ -102,7 +99,6 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
         peal_doubling_body(b, &part);
         peal_build_drain(b);
     }
-    peal_free(b->plan->ctx, members, n * sizeof *members);
 }
 
 static void detail(const struct candidate *candidate, char *text, size_t size)

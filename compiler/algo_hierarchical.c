@@ -104,8 +104,7 @@ static void cost_inner(struct planner *planner, struct candidate *candidate, int
     /* A fold waits for the neighbours to enter, then for its loads to return. */
     if (towards)
         stage.alpha_us *= 2;
-    peal_candidate_stage(planner, candidate, &stage,
-                         (most - 1.0) / candidate->gateways / candidate->channels);
+    peal_candidate_stage(planner, candidate, &stage, 0);
 }
 
 static void cost_outer_ring(struct planner *planner, struct candidate *candidate)
@@ -123,46 +122,41 @@ static void cost_outer_ring(struct planner *planner, struct candidate *candidate
             peal_stage_hop(&stage, &hop);
             peal_planner_load(planner, &hop, 1.0 / candidate->gateways / m, hop.scale);
         }
-    stage.gap_us *= candidate->channels - 1.0;
     peal_candidate_stage(planner, candidate, &stage, 0);
 }
 
-static void cost_outer_level(struct planner *planner, struct candidate *candidate, uint32_t depth,
-                             int up, uint32_t lane)
+static void cost_outer_level(struct planner *planner, struct candidate *candidate,
+                             const struct tree_levels *levels, uint32_t depth, int up,
+                             uint32_t lane)
 {
     const struct group *group = &planner->group;
-    uint32_t m = group->nhosts;
     struct stage stage = {.levels = 1, .lane = lane};
     for (uint32_t tree = 0; tree < 2; tree++)
-        for (uint32_t h = 0; h < m; h++) {
-            struct tree_place place = peal_tree_place(m, tree, h);
-            if (place.depth != depth)
-                continue;
+        for (uint32_t i = levels->first[tree][depth]; i < levels->first[tree][depth + 1]; i++) {
+            uint32_t h = levels->rank[tree][i], above = peal_tree_parent(levels->n, tree, h);
             for (uint32_t g = 0; g < candidate->gateways; g++) {
                 uint32_t low = gateway(group, h, candidate->gateways, g);
-                uint32_t high = gateway(group, place.parent, candidate->gateways, g);
+                uint32_t high = gateway(group, above, candidate->gateways, g);
                 struct hop hop;
                 peal_planner_hop(planner, up ? low : high, up ? high : low, &hop);
                 peal_stage_hop(&stage, &hop);
                 peal_planner_load(planner, &hop, 0.5 / candidate->gateways, hop.scale);
             }
         }
-    stage.gap_us *= candidate->channels - 1.0;
     peal_candidate_stage(planner, candidate, &stage, 0);
 }
 
-static void cost_outer_tree(struct planner *planner, struct candidate *candidate)
+static peal_status cost_outer_tree(struct planner *planner, struct candidate *candidate)
 {
-    uint32_t height = 0;
-    for (uint32_t tree = 0; tree < 2; tree++)
-        for (uint32_t h = 0; h < planner->group.nhosts; h++) {
-            uint32_t depth = peal_tree_place(planner->group.nhosts, tree, h).depth;
-            height = depth > height ? depth : height;
-        }
+    struct tree_levels levels;
+    PEAL_TRY(peal_tree_levels_make(&levels, planner->ctx, planner->group.nhosts));
+    uint32_t height = levels.height;
     for (uint32_t level = 0; level < height; level++)
-        cost_outer_level(planner, candidate, height - level, 1, 1 + level);
+        cost_outer_level(planner, candidate, &levels, height - level, 1, 1 + level);
     for (uint32_t level = 0; level < height; level++)
-        cost_outer_level(planner, candidate, level + 1, 0, 1 + height + level);
+        cost_outer_level(planner, candidate, &levels, level + 1, 0, 1 + height + level);
+    peal_tree_levels_free(&levels);
+    return PEAL_OK;
 }
 
 static void cost_outer_doubling(struct planner *planner, struct candidate *candidate)
@@ -184,7 +178,6 @@ static void cost_outer_doubling(struct planner *planner, struct candidate *candi
                 peal_planner_load(planner, &hop, 1.0 / candidate->gateways, hop.scale);
             }
         }
-        stage.gap_us *= candidate->channels - 1.0;
         peal_candidate_stage(planner, candidate, &stage, 0);
     }
 }
@@ -223,29 +216,42 @@ static peal_status add_tiles(struct planner *planner, struct candidate *candidat
     return PEAL_OK;
 }
 
-static peal_status cost_one(struct planner *planner, enum outer outer, uint32_t gateways,
-                            uint32_t channels)
+/* What the links carry, which the number of channels does not change. */
+static peal_status cost_links(struct planner *planner, struct candidate *candidate)
+{
+    peal_status status = PEAL_OK;
+    cost_inner(planner, candidate, 1, 0);
+    if (candidate->outer == OUTER_RING)
+        cost_outer_ring(planner, candidate);
+    else if (candidate->outer == OUTER_TREE)
+        status = cost_outer_tree(planner, candidate);
+    else
+        cost_outer_doubling(planner, candidate);
+    cost_inner(planner, candidate, 0, STAGES_MAX - 1);
+    peal_candidate_total(planner, candidate);
+    return status;
+}
+
+/* What it does change: the share of a lane inside a host, and the messages that leave a gateway
+ * one after the other. */
+static peal_status add_channels(struct planner *planner, const struct candidate *links,
+                                uint32_t channels)
 {
     const struct group *group = &planner->group;
-    uint32_t per_shard = chunks_per_shard(group, outer);
-    struct candidate candidate = {.algo = ALGO_HIERARCHICAL,
-                                  .channels = channels,
-                                  .gateways = gateways,
-                                  .outer = outer,
-                                  .max_bytes = UINT64_MAX,
-                                  .chunks = gateways * channels * per_shard,
-                                  .lanes = channels * (outer == OUTER_TREE ? 8 : 4)};
+    struct candidate candidate = *links;
+    candidate.channels = channels;
+    candidate.chunks = candidate.gateways * channels * chunks_per_shard(group, candidate.outer);
+    candidate.lanes = channels * (candidate.outer == OUTER_TREE ? 8 : 4);
     candidate.hop_share = 1.0 / candidate.chunks;
     candidate.slots = slot_count(group, &candidate);
-    cost_inner(planner, &candidate, 1, 0);
-    if (outer == OUTER_RING)
-        cost_outer_ring(planner, &candidate);
-    else if (outer == OUTER_TREE)
-        cost_outer_tree(planner, &candidate);
-    else
-        cost_outer_doubling(planner, &candidate);
-    cost_inner(planner, &candidate, 0, STAGES_MAX - 1);
-    peal_candidate_total(planner, &candidate);
+    for (uint32_t i = 0; i < candidate.nstages; i++) {
+        struct stage *stage = &candidate.stage[i];
+        if (stage->lane != 0 && stage->lane != STAGES_MAX - 1)
+            stage->gap_us *= channels - 1.0;
+        else
+            peal_stage_lane(planner, stage,
+                            (group->local_max - 1.0) / candidate.gateways / channels);
+    }
     return add_tiles(planner, &candidate);
 }
 
@@ -254,11 +260,14 @@ static peal_status cost_channels(struct planner *planner, enum outer outer, uint
     static const uint32_t options[] = {1, 2, 4, 8, 12};
     uint32_t most = PLAN_LANES_MAX / (outer == OUTER_TREE ? LANES_TREE : LANES_RING);
     uint32_t asked = planner->request.channels;
+    struct candidate links = {
+        .algo = ALGO_HIERARCHICAL, .gateways = gateways, .outer = outer, .max_bytes = UINT64_MAX};
+    PEAL_TRY(cost_links(planner, &links));
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         uint32_t channels = asked ? asked : options[i];
         if (channels > most || (channels > 1 && !planner->group.accelerators))
             break;
-        PEAL_TRY(cost_one(planner, outer, gateways, channels));
+        PEAL_TRY(add_channels(planner, &links, channels));
         if (asked)
             break;
     }
@@ -411,12 +420,12 @@ static void feed_lane(struct build *b, const struct shape *s)
         peal_build_drain(b);
 }
 
-static void doubling_lane(struct build *b, const struct shape *s, const uint32_t *members,
+static void doubling_lane(struct build *b, const struct shape *s, const struct members *members,
                           uint8_t from, int alone)
 {
     struct doubling_part part = {.n = s->group->nhosts,
                                  .self = s->host,
-                                 .members = members,
+                                 .of = members,
                                  .chunk = chunk_of(s, s->shard, 0),
                                  .in_buffer = from,
                                  .region = s->outer_region,
@@ -433,7 +442,7 @@ static void doubling_lane(struct build *b, const struct shape *s, const uint32_t
     peal_build_drain(b);
 }
 
-static void outer_lanes(struct build *b, const struct shape *s, const uint32_t *members)
+static void outer_lanes(struct build *b, const struct shape *s, const struct members *members)
 {
     uint32_t m = s->group->nhosts;
     int alone = s->last - s->first == 1;
@@ -441,7 +450,7 @@ static void outer_lanes(struct build *b, const struct shape *s, const uint32_t *
     if (s->candidate->outer == OUTER_RING) {
         struct ring_part part = {.n = m,
                                  .self = s->host,
-                                 .members = members,
+                                 .of = members,
                                  .chunk0 = chunk_of(s, s->shard, 0),
                                  .in_buffer = from,
                                  .region = s->outer_region,
@@ -465,7 +474,7 @@ static void outer_lanes(struct build *b, const struct shape *s, const uint32_t *
     for (uint32_t tree = 0; tree < 2; tree++) {
         struct tree_part part = {.n = m,
                                  .self = s->host,
-                                 .members = members,
+                                 .of = members,
                                  .tree = tree,
                                  .chunk = chunk_of(s, s->shard, tree),
                                  .in_buffer = from,
@@ -532,7 +541,7 @@ static void collect_lane(struct build *b, const struct shape *s)
     }
 }
 
-static void emit_channel(struct build *b, const struct shape *s, const uint32_t *members)
+static void emit_channel(struct build *b, const struct shape *s, const struct members *members)
 {
     int alone = s->last - s->first == 1;
     if (!alone)
@@ -548,6 +557,11 @@ static void emit_channel(struct build *b, const struct shape *s, const uint32_t 
         deliver_lanes(b, s);
 }
 
+static uint32_t gateway_at(const struct members *members, uint32_t host)
+{
+    return gateway(&members->b->planner->group, host, members->gateways, members->channel);
+}
+
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
 {
     const struct group *group = &b->planner->group;
@@ -556,25 +570,18 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
     s.first = group->host_first[s.host];
     s.last = group->host_first[s.host + 1];
     s.per_shard = chunks_per_shard(group, candidate->outer);
-    uint32_t *members = peal_alloc(b->plan->ctx, group->nhosts * sizeof *members);
-    if (!members) {
-        b->status = PEAL_ERR_MEMORY;
-        return;
-    }
     for (uint32_t g = 0; g < candidate->gateways; g++)
         if (gateway(group, s.host, candidate->gateways, g) == rank)
             s.shard = g;
-    for (uint32_t h = 0; s.shard != NO_RANK && h < group->nhosts; h++)
-        members[h] = gateway(group, h, candidate->gateways, s.shard);
+    struct members members = {gateway_at, b, s.shard, candidate->gateways};
     uint32_t outer_regions = candidate->outer == OUTER_TREE ? 2 : 1;
     uint32_t per_channel = outer_regions + (group->direct_hosts ? 0 : 1);
     for (s.channel = 0; s.channel < candidate->channels; s.channel++) {
         s.sem0 = SEM_COUNT * s.channel;
         s.outer_region = s.channel * per_channel;
         s.feed_region = s.outer_region + outer_regions;
-        emit_channel(b, &s, members);
+        emit_channel(b, &s, &members);
     }
-    peal_free(b->plan->ctx, members, group->nhosts * sizeof *members);
 }
 
 static void detail(const struct candidate *candidate, char *text, size_t size)

@@ -19,20 +19,8 @@ static uint64_t ring_tile(const struct planner *planner, uint64_t slots)
     return tile;
 }
 
-static void order_of(const struct planner *planner, enum algorithm algo, uint32_t channel,
-                     uint32_t *order)
-{
-    const struct topo_orders *rings = peal_topo_rings(planner->fabric);
-    if (algo != ALGO_NCCL_RING) {
-        peal_ring_order(planner, channel, order);
-        return;
-    }
-    for (uint32_t r = 0; r < planner->group.n; r++) /* host by host */
-        order[r] = r - r % rings->ranks + rings->order[channel * rings->ranks + r % rings->ranks];
-}
-
 static peal_status cost_channels(struct planner *planner, enum algorithm algo, uint32_t channels,
-                                 uint32_t *order)
+                                 const struct ring_orders *orders, uint32_t *order)
 {
     uint32_t n = planner->group.n;
     uint64_t slots = 2ull * peal_ring_width(n) * channels;
@@ -48,7 +36,7 @@ static peal_status cost_channels(struct planner *planner, enum algorithm algo, u
     struct stage stage = {.levels = (once ? 1 : 2) * (n - 1), .chain = 1};
     int direct = 1;
     for (uint32_t c = 0; c < channels; c++) {
-        order_of(planner, algo, c, order);
+        peal_ring_order(orders, c, order);
         for (uint32_t p = 0; p < n; p++) {
             struct hop hop;
             peal_planner_hop(planner, order[p], order[(p + 1) % n], &hop);
@@ -72,17 +60,34 @@ static peal_status cost_channels(struct planner *planner, enum algorithm algo, u
     return planner->request.tile_bytes ? PEAL_OK : peal_planner_add(planner, &candidate);
 }
 
-/* As many channels as a graph file has, each as it says. */
-static peal_status enumerate_given(struct planner *planner)
+/* All numbers of channels, or the one asked for; what fills a mesh evenly besides. */
+static peal_status cost_all(struct planner *planner, uint32_t asked, uint32_t most,
+                            const struct ring_orders *orders, uint32_t *order)
 {
-    const struct topo_orders *rings = peal_group_orders(planner, peal_topo_rings);
-    if (!rings || rings->channels > CHANNELS_MAX)
+    for (uint32_t channels = asked ? asked : 1; channels <= most;
+         channels = asked ? UINT32_MAX : channels * 2)
+        PEAL_TRY(cost_channels(planner, ALGO_RING, channels, orders, order));
+    uint32_t rings = peal_ring_count(orders);
+    if (asked || !(rings & (rings - 1)))
         return PEAL_OK;
+    for (uint32_t channels = rings; channels <= most; channels *= 2)
+        PEAL_TRY(cost_channels(planner, ALGO_RING, channels, orders, order));
+    return PEAL_OK;
+}
+
+static peal_status enumerate_orders(struct planner *planner, enum algorithm algo, uint32_t asked,
+                                    uint32_t most)
+{
+    struct ring_orders orders;
     uint32_t n = planner->group.n;
+    PEAL_TRY(peal_ring_orders_make(planner, algo, asked ? asked : most, &orders));
     uint32_t *order = peal_alloc(planner->ctx, n * sizeof *order);
-    if (!order)
-        return PEAL_ERR_MEMORY;
-    peal_status status = cost_channels(planner, ALGO_NCCL_RING, rings->channels, order);
+    peal_status status = PEAL_ERR_MEMORY;
+    if (order && algo == ALGO_RING)
+        status = cost_all(planner, asked, most, &orders, order);
+    else if (order)
+        status = cost_channels(planner, algo, asked, &orders, order);
+    peal_ring_orders_free(&orders);
     peal_free(planner->ctx, order, n * sizeof *order);
     return status;
 }
@@ -90,29 +95,21 @@ static peal_status enumerate_given(struct planner *planner)
 static peal_status enumerate(struct planner *planner)
 {
     const struct group *group = &planner->group;
-    peal_status status = PEAL_OK;
-    if (group->n < 2)
+    /* Lanes of a host process share its core; across many hosts more channels than ranks of a
+     * host find no further NIC. */
+    uint32_t most = !group->accelerators ? 1 : group->nhosts > 8 ? 16 : CHANNELS_MAX;
+    if (group->n < 2 || planner->request.channels > most)
         return PEAL_OK;
-    uint32_t *order = peal_alloc(planner->ctx, group->n * sizeof *order);
-    if (!order)
-        return PEAL_ERR_MEMORY;
-    uint32_t asked = planner->request.channels;
-    for (uint32_t channels = asked ? asked : 1; status == PEAL_OK && channels <= CHANNELS_MAX;
-         channels = asked ? UINT32_MAX : channels * 2) {
-        /* Lanes of a host process share its core; across many hosts more channels than ranks
-         * of a host find no further NIC. */
-        if (channels > 1 && (!group->accelerators || (group->nhosts > 8 && channels > 16)))
-            break;
-        status = cost_channels(planner, ALGO_RING, channels, order);
-    }
-    /* What fills a mesh evenly, where that is no power of two. */
-    uint32_t rings = peal_ring_count(planner);
-    for (uint32_t channels = rings; status == PEAL_OK && !asked && group->accelerators &&
-                                    (rings & (rings - 1)) && channels <= CHANNELS_MAX;
-         channels *= 2)
-        status = cost_channels(planner, ALGO_RING, channels, order);
-    peal_free(planner->ctx, order, group->n * sizeof *order);
-    return status;
+    return enumerate_orders(planner, ALGO_RING, planner->request.channels, most);
+}
+
+/* As many channels as a graph file has, each as it says. */
+static peal_status enumerate_given(struct planner *planner)
+{
+    const struct topo_orders *rings = peal_group_orders(planner, peal_topo_rings);
+    if (!rings || rings->channels > CHANNELS_MAX)
+        return PEAL_OK;
+    return enumerate_orders(planner, ALGO_NCCL_RING, rings->channels, rings->channels);
 }
 
 static void prepare(struct build *b, const struct candidate *candidate)
@@ -154,15 +151,11 @@ static void emit_body(struct build *b, struct ring_part *part, uint32_t channel)
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
 {
     uint32_t n = b->plan->nranks;
-    peal_ctx *ctx = b->plan->ctx;
-    uint32_t *order = peal_alloc(ctx, n * sizeof *order);
-    if (!order) {
-        b->status = PEAL_ERR_MEMORY;
-        return;
-    }
     for (uint32_t c = 0; c < candidate->channels; c++) {
+        struct members members = peal_ring_members(b, c);
         struct ring_part part = {.n = n,
-                                 .members = order,
+                                 .self = peal_ring_position(b->rings, c, rank),
+                                 .of = &members,
                                  .chunk0 = c * n,
                                  .in_buffer = PLAN_BUF_IN,
                                  .region = c,
@@ -170,14 +163,10 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
                                  .sem0 = 3 * c,
                                  .channels = candidate->channels};
         part.credits = b->plan->tile_bytes != 0 || part.width < n - 1;
-        order_of(b->planner, candidate->algo, c, order);
-        while (order[part.self] != rank)
-            part.self++;
         peal_build_lane(b);
         emit_body(b, &part, c);
         peal_build_drain(b);
     }
-    peal_free(ctx, order, n * sizeof *order);
 }
 
 static void detail(const struct candidate *candidate, char *text, size_t size)

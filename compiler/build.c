@@ -20,6 +20,16 @@ static void fail(struct build *b, peal_status status)
         b->status = status;
 }
 
+void peal_build_rank(struct build *b, uint32_t rank)
+{
+    struct plan_slice *slice = b->slice;
+    slice->program.nlanes = slice->program.nsteps = slice->program.noperands = 0;
+    slice->nlinks = 0;
+    peal_plan_link_index_clear(&b->links);
+    b->status = PEAL_OK;
+    b->self = rank;
+}
+
 uint32_t peal_build_region(struct build *b, uint8_t buffer, uint32_t width, uint32_t depth,
                            uint64_t slot_bytes)
 {
@@ -38,7 +48,7 @@ uint32_t peal_build_region(struct build *b, uint8_t buffer, uint32_t width, uint
 
 void peal_build_lane(struct build *b)
 {
-    struct plan_rank *rank = &b->plan->ranks[b->self];
+    struct plan_rank *rank = &b->slice->program;
     peal_status status = peal_grow(b->plan->ctx, (void **)&rank->lanes, &rank->lanes_capacity,
                                    (size_t)rank->nlanes + 1, sizeof *rank->lanes, PLAN_LANES_MAX);
     if (status != PEAL_OK) {
@@ -58,7 +68,7 @@ void peal_build_section(struct build *b, uint32_t section)
 
 static void add_step(struct build *b, const struct plan_step *step)
 {
-    struct plan_rank *rank = &b->plan->ranks[b->self];
+    struct plan_rank *rank = &b->slice->program;
     if (b->status != PEAL_OK)
         return;
     peal_status status = peal_grow(b->plan->ctx, (void **)&rank->steps, &rank->steps_capacity,
@@ -75,71 +85,51 @@ static void add_step(struct build *b, const struct plan_step *step)
 
 /* ---- links ------------------------------------------------------------------ */
 
-static uint32_t link_bucket(const struct build *b, uint32_t from, uint32_t to)
-{
-    uint64_t h = ((uint64_t)from << 32 | to) * 0x9E3779B97F4A7C15ull;
-    return (uint32_t)(h >> 34) & (b->link_buckets - 1);
-}
-
-static void grow_links(struct build *b)
-{
-    uint32_t count = b->link_buckets ? b->link_buckets * 2 : 256;
-    uint32_t *links = peal_calloc(b->plan->ctx, count, sizeof(uint32_t));
-    if (!links) {
-        fail(b, PEAL_ERR_MEMORY);
-        return;
-    }
-    peal_free(b->plan->ctx, b->links, b->link_buckets * sizeof(uint32_t));
-    b->links = links;
-    b->link_buckets = count;
-    for (uint32_t i = 0; i < b->plan->nlinks; i++) {
-        uint32_t slot = link_bucket(b, b->plan->links[i].from, b->plan->links[i].to);
-        while (links[slot])
-            slot = (slot + 1) & (count - 1);
-        links[slot] = i + 1;
-    }
-}
-
-/* 1 + the index of the link from -> to, made when new; 0 on failure. */
+/* 1 + the index of the link from -> to in the slice, made when new; 0 on failure. */
 static uint32_t link_between(struct build *b, uint32_t from, uint32_t to)
 {
-    struct peal_plan *plan = b->plan;
-    if (plan->nlinks * 2 >= b->link_buckets)
-        grow_links(b);
-    if (b->status != PEAL_OK)
-        return 0;
-    uint32_t slot = link_bucket(b, from, to);
-    for (; b->links[slot]; slot = (slot + 1) & (b->link_buckets - 1)) {
-        const struct plan_link *link = &plan->links[b->links[slot] - 1];
-        if (link->from == from && link->to == to)
-            return b->links[slot];
-    }
-    peal_status status = peal_grow(plan->ctx, (void **)&plan->links, &plan->links_capacity,
-                                   (size_t)plan->nlinks + 1, sizeof *plan->links, 1u << 26);
-    if (status != PEAL_OK) {
-        fail(b, status);
-        return 0;
-    }
-    struct plan_link *link = &plan->links[plan->nlinks++];
+    struct plan_slice *slice = b->slice;
+    uint32_t number = 0;
+    int added = 0;
+    if (b->status == PEAL_OK)
+        fail(b, peal_plan_link_find(b->plan->ctx, &b->links, &slice->links, &slice->nlinks,
+                                    &slice->links_capacity, from, to, &number, &added));
+    if (b->status != PEAL_OK || !added)
+        return b->status == PEAL_OK ? number : 0;
+    struct plan_link *link = &slice->links[number - 1];
     struct topo_path path;
-    memset(link, 0, sizeof *link);
     peal_topo_path(b->planner->fabric, from, to, &path);
-    link->from = from;
-    link->to = to;
     link->link_class = (uint8_t)path.link_class;
     link->direct = path.direct ? 1 : 0;
     peal_topo_via(b->planner->fabric, from, to, link->via, sizeof link->via);
-    b->links[slot] = plan->nlinks;
-    return plan->nlinks;
+    return number;
+}
+
+/* A lane talks to the same few ranks step after step: each hop is looked up once. */
+static const struct hop *hop_to(const struct build *b, uint32_t peer)
+{
+    struct build_hops *hops = b->hops;
+    uint32_t at = peer % BUILD_HOPS;
+    if (hops->from != b->self) {
+        for (uint32_t i = 0; i < BUILD_HOPS; i++)
+            hops->to[i] = NO_RANK;
+        hops->from = b->self;
+    }
+    if (hops->to[at] != peer) {
+        peal_planner_hop(b->planner, b->self, peer, &hops->hop[at]);
+        hops->to[at] = peer;
+    }
+    return &hops->hop[at];
 }
 
 int peal_build_direct(const struct build *b, uint32_t peer)
 {
-    struct topo_path path;
-    if (peer == b->self)
-        return 1;
-    peal_topo_path(b->planner->fabric, b->self, peer, &path);
-    return path.direct;
+    return peer == b->self || hop_to(b, peer)->path.direct;
+}
+
+uint8_t peal_build_engine(const struct build *b, uint32_t peer)
+{
+    return peer == b->self ? PEAL_ENGINE_SM : hop_to(b, peer)->engine;
 }
 
 /* ---- steps ------------------------------------------------------------------- */
@@ -147,7 +137,7 @@ int peal_build_direct(const struct build *b, uint32_t peer)
 static uint32_t add_operands(struct build *b, uint32_t nsrc, const struct plan_operand *src,
                              uint32_t ndst, const struct plan_operand *dst)
 {
-    struct plan_rank *rank = &b->plan->ranks[b->self];
+    struct plan_rank *rank = &b->slice->program;
     peal_status status =
         peal_grow(b->plan->ctx, (void **)&rank->operands, &rank->operands_capacity,
                   (size_t)rank->noperands + nsrc + ndst, sizeof *rank->operands, 1u << 28);
@@ -177,6 +167,12 @@ static uint8_t move_opcode(const struct build *b, uint32_t nsrc, const struct pl
     return src[0].rank == b->self ? PLAN_COPY : PLAN_GET;
 }
 
+void peal_build_span(struct build *b, uint32_t span, uint32_t stride)
+{
+    b->more = span - 1;
+    b->stride = span > 1 ? stride : 0;
+}
+
 void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struct plan_operand *src,
                      uint32_t ndst, const struct plan_operand *dst, uint8_t engine, int final)
 {
@@ -193,6 +189,9 @@ void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struc
     step.nsrc = (uint8_t)nsrc;
     step.ndst = (uint8_t)ndst;
     step.chunk = chunk;
+    step.more = b->more;
+    step.stride = b->stride;
+    peal_build_span(b, 1, 0);
     step.operands = add_operands(b, nsrc, src, ndst, dst);
     if (peal_plan_engine_async(engine)) {
         step.event = (uint8_t)b->next_event;
@@ -218,25 +217,21 @@ static void add_signal(struct build *b, uint32_t peer, uint32_t sem, uint8_t eng
 void peal_build_push(struct build *b, uint32_t chunk, struct plan_operand src,
                      struct plan_operand dst, uint32_t sem)
 {
-    struct hop hop;
-    peal_planner_hop(b->planner, b->self, dst.rank, &hop);
-    peal_build_move(b, chunk, 1, &src, 1, &dst, hop.engine, 0);
-    if (!peal_plan_engine_async(hop.engine)) {
-        add_signal(b, dst.rank, sem, hop.engine, PLAN_NO_EVENT);
+    uint8_t engine = peal_build_engine(b, dst.rank);
+    peal_build_move(b, chunk, 1, &src, 1, &dst, engine, 0);
+    if (!peal_plan_engine_async(engine)) {
+        add_signal(b, dst.rank, sem, engine, PLAN_NO_EVENT);
         return;
     }
-    add_signal(b, dst.rank, sem, hop.engine, (uint8_t)b->next_event);
+    add_signal(b, dst.rank, sem, engine, (uint8_t)b->next_event);
     b->next_event = (b->next_event + 1) % BUILD_EVENTS;
 }
 
 void peal_build_signal(struct build *b, uint32_t peer, uint32_t sem)
 {
     uint8_t engine = PEAL_ENGINE_SM;
-    if (peer != b->self && !peal_build_direct(b, peer)) {
-        struct hop hop;
-        peal_planner_hop(b->planner, b->self, peer, &hop);
-        engine = hop.engine;
-    }
+    if (!peal_build_direct(b, peer))
+        engine = peal_build_engine(b, peer);
     add_signal(b, peer, sem, engine, PLAN_NO_EVENT);
 }
 

@@ -13,6 +13,13 @@ peal_status peal_planner_add(struct planner *planner, const struct candidate *ca
     return PEAL_OK;
 }
 
+void peal_stage_lane(const struct planner *planner, struct stage *stage, double lane_share)
+{
+    double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);
+    stage->lane_bound = lane_us > stage->load_us;
+    stage->us_per_byte = stage->lane_bound ? lane_us : stage->load_us;
+}
+
 void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
                           const struct stage *stage, double lane_share)
 {
@@ -22,13 +29,9 @@ void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
         return;
     candidate->nstages++;
     *to = *stage;
-    to->us_per_byte = load->worst;
+    to->load_us = load->worst;
     to->resource = load->worst_resource;
-    double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);
-    if (lane_us > to->us_per_byte) {
-        to->us_per_byte = lane_us;
-        to->lane_bound = 1;
-    }
+    peal_stage_lane(planner, to, lane_share);
     struct load *total = &planner->total;
     for (uint64_t i = 0; i < load->ntouched; i++) {
         uint64_t resource = load->touched[i];

@@ -9,6 +9,7 @@
 
 #include "base.h"
 #include "plan.h"
+#include "source.h"
 #include "topo.h"
 
 #define STAGES_MAX 64u
@@ -90,6 +91,7 @@ struct stage {
     double alpha_us;
     double gap_us;
     double us_per_byte; /* of the tile (the whole message's worth of one trip) */
+    double load_us;     /* the part of it that the busiest resource sets */
     uint64_t resource;  /* which binds */
     int lane_bound;     /* 1: the lane's own rate binds, not a resource */
 };
@@ -124,25 +126,12 @@ struct cost {
 void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost);
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes);
 
-/* Rings through a host of one type: an order of its ranks for each channel. */
-#define RING_LOCAL_MAX 64u /* larger hosts keep their own order */
-struct ring_host {
-    uint32_t type;
-    uint32_t n;
-    uint32_t
-        rings; /* which together fill its links; CHANNELS_MAX + 1: more than there is room for */
-    uint32_t order[CHANNELS_MAX][RING_LOCAL_MAX];
-};
-
 struct planner {
     peal_ctx *ctx;
     const peal_fabric *fabric; /* only while planning or compiling */
     struct group group;
     struct load load;
     struct load total;
-    struct ring_host *rings; /* of each type of host */
-    uint32_t nrings;
-    uint32_t rings_capacity;
     uint32_t engines[PEAL_LINK_CLASS_COUNT]; /* of the hops loaded since the last candidate */
     peal_request request;
     enum algorithm algorithm; /* asked for, or ALGO_ANY */
@@ -159,6 +148,9 @@ peal_status peal_planner_add(struct planner *planner, const struct candidate *ca
  * lane_share: what a lane reads and writes in the stage, halved, as a share of the message. */
 void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
                           const struct stage *stage, double lane_share);
+/* The same loads shared by another number of lanes: sets what the lane's own rate makes of the
+ * stage. Candidates that differ in channels alone need their hops walked once. */
+void peal_stage_lane(const struct planner *planner, struct stage *stage, double lane_share);
 /* Empties planner->total into the candidate. */
 void peal_candidate_total(struct planner *planner, struct candidate *candidate);
 
@@ -184,24 +176,44 @@ double peal_planner_lane_gbs(const struct planner *planner);
 
 /* ---- building programs ---------------------------------------------------- */
 #define BUILD_EVENTS 4u /* transfers of a lane in flight, and so stage slots they leave from */
+#define BUILD_HOPS 32u
+#define NO_RANK UINT32_MAX
+
+/* Hops from one rank to others, by their number modulo BUILD_HOPS. */
+struct build_hops {
+    uint32_t from;
+    uint32_t to[BUILD_HOPS];
+    struct hop hop[BUILD_HOPS];
+};
+
+/* One rank's program after the other, each into the slice. */
 struct build {
     const struct planner *planner;
-    struct peal_plan *plan;
+    struct peal_plan *plan; /* its settings and regions; programs and links go to the slice */
+    struct plan_slice *slice;
+    struct plan_link_index links; /* of the slice */
+    struct build_hops *hops;
+    struct ring_orders *rings; /* of every host, for the channels of the candidate */
     uint32_t self;
     uint32_t section; /* 0 pre, 1 body, 2 post */
     uint32_t events;  /* of the present lane, bit e: used */
     uint32_t next_event;
-    uint32_t *links; /* open addressing over (from, to): 1 + index */
-    uint32_t link_buckets;
+    uint32_t more; /* of the next move: chunks besides the first, */
+    uint32_t stride;
     const struct pack_forest *forest; /* packed: the trees */
     peal_status status;               /* sticky */
 };
+/* Begins the program of a rank: the slice is empty. */
+void peal_build_rank(struct build *b, uint32_t rank);
 struct plan_operand peal_op_user(uint32_t rank, uint8_t buffer, uint32_t chunk);
 struct plan_operand peal_op_slot(uint32_t rank, uint8_t buffer, uint32_t region, uint32_t slot);
 uint32_t peal_build_region(struct build *b, uint8_t buffer, uint32_t width, uint32_t depth,
                            uint64_t slot_bytes);
 void peal_build_lane(struct build *b);
 void peal_build_section(struct build *b, uint32_t section);
+/* The next move or push takes `span` chunks as one message: the one it names, and each so much
+ * behind the one before. Slots follow one another, one for each chunk. */
+void peal_build_span(struct build *b, uint32_t span, uint32_t stride);
 /* reduce when nsrc > 1, else copy, put or get by where the operands lie. */
 void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struct plan_operand *src,
                      uint32_t ndst, const struct plan_operand *dst, uint8_t engine, int final);
@@ -217,8 +229,23 @@ void peal_build_await_last(struct build *b);
 /* Awaits every event the lane has used; belongs in post. */
 void peal_build_drain(struct build *b);
 int peal_build_direct(const struct build *b, uint32_t peer);
+/* The engine of a plain move to the peer. */
+uint8_t peal_build_engine(const struct build *b, uint32_t peer);
 /* Bytes a slot needs for the candidate's tile in this plan. */
 uint64_t peal_build_slot_bytes(const struct build *b);
+
+/* Emits the programs of one candidate's plan, one rank at a time, into the same memory. The
+ * fabric and what the planner refers to have to outlive it. */
+struct emission;
+peal_status peal_emission_begin(const struct planner *planner, const peal_fabric *fabric,
+                                const struct candidate *candidate, uint64_t min_bytes,
+                                uint64_t max_bytes, peal_diag *diag,
+                                struct emission **emission_out);
+/* The same for a row of a planned table, which stays as it is. */
+peal_status peal_emission_of_row(const peal_table *table, uint32_t row, const peal_fabric *fabric,
+                                 peal_diag *diag, struct emission **emission_out);
+const struct plan_source *peal_emission_source(const struct emission *emission);
+void peal_emission_end(struct emission *emission);
 
 /* Makes the plan of one row: every rank's program, sealed. */
 peal_status peal_lower(const struct planner *planner, const struct candidate *candidate,
@@ -242,35 +269,83 @@ const struct algo *peal_algo_get(enum algorithm algo);
 
 /* ---- shapes --------------------------------------------------------------- */
 
-/* Finds planner->rings. Errors: MEMORY. */
-peal_status peal_ring_find(struct planner *planner);
-/* The order in which channel `channel` of a ring visits the group's ranks. */
-void peal_ring_order(const struct planner *planner, uint32_t channel, uint32_t *order);
-/* Channels whose rings together fill the links of the first host. */
-uint32_t peal_ring_count(const struct planner *planner);
-/* Those of the graph file, when it is of whole hosts as the group has them; NULL. */
+/* The orders in which the channels of a ring visit the ranks of a host, for each host that looks
+ * different: with them a place on a ring of any size is arithmetic. */
+#define RING_LOCAL_MAX 64u /* larger hosts keep their own order */
+struct ring_orders {
+    const struct group *group;
+    const struct topo_orders *given; /* of a graph file, for all hosts; NULL */
+    uint32_t channels;
+    uint32_t classes;
+    uint32_t capacity;
+    struct ring_class {
+        uint32_t type;
+        uint32_t ranks;
+        uint32_t rings; /* which together fill the links of the host */
+        uint8_t *local; /* ranks of them for each channel */
+    } * class;
+};
+/* algo: ALGO_NCCL_RING for those of the graph file. */
+peal_status peal_ring_orders_make(const struct planner *planner, enum algorithm algo,
+                                  uint32_t channels, struct ring_orders *orders);
+void peal_ring_orders_free(struct ring_orders *orders);
+/* Channels whose rings together fill the links of the first host, as far as was asked. */
+uint32_t peal_ring_count(const struct ring_orders *orders);
+/* The rank that channel `channel` of a ring visits at a position, and the other way round. */
+uint32_t peal_ring_rank_at(const struct ring_orders *orders, uint32_t channel, uint32_t position);
+uint32_t peal_ring_position(const struct ring_orders *orders, uint32_t channel, uint32_t rank);
+/* All positions of one channel. */
+void peal_ring_order(const struct ring_orders *orders, uint32_t channel, uint32_t *order);
+
+/* Who takes part in a ring, tree or doubling, by position: a list, or, where that would be as
+ * long as the group, a way to tell each. */
+struct members {
+    uint32_t (*at)(const struct members *members, uint32_t position);
+    const struct build *b;
+    uint32_t channel; /* of a ring; of gateways, the shard */
+    uint32_t gateways;
+};
+/* Both NULL: position i is rank i. */
+uint32_t peal_member(const uint32_t *list, const struct members *members, uint32_t position);
+/* The ring order of one channel as members. */
+struct members peal_ring_members(const struct build *b, uint32_t channel);
+
+/* Orders of the graph file, when it is of whole hosts as the group has them; NULL. */
 const struct topo_orders *
 peal_group_orders(const struct planner *planner,
                   const struct topo_orders *(*orders)(const peal_fabric *));
 
-#define NO_RANK UINT32_MAX
 #define TREE_CHILDREN 3u /* one of them in a chain of the same host */
 struct tree_place {
     uint32_t parent;
     uint32_t child[TREE_CHILDREN];
     uint32_t depth;
 };
+/* Ranks of both trees by depth, in rising order: those of depth d in tree t are
+ * rank[t][first[t][d]] to before rank[t][first[t][d + 1]]. */
+#define TREE_DEPTH_MAX 34u
+struct tree_levels {
+    peal_ctx *ctx;
+    uint32_t n;
+    uint32_t height; /* the larger depth */
+    uint32_t *rank[2];
+    uint32_t first[2][TREE_DEPTH_MAX + 1];
+};
+peal_status peal_tree_levels_make(struct tree_levels *levels, peal_ctx *ctx, uint32_t n);
+void peal_tree_levels_free(struct tree_levels *levels);
 /* Place of `rank` among n in tree 0 or 1 of a double binary tree. */
 struct tree_place peal_tree_place(uint32_t n, uint32_t tree, uint32_t rank);
 /* The same among n / chain heads, below each of which hangs a chain: positions head * chain + i. */
 struct tree_place peal_chained_place(uint32_t n, uint32_t chain, uint32_t tree, uint32_t rank);
+uint32_t peal_tree_parent(uint32_t n, uint32_t tree, uint32_t rank);
 
 /* A ring allreduce among members, from in_buffer to out, as part of a rank's lane. */
 struct ring_part {
     uint32_t n;
     uint32_t self;           /* position */
-    const uint32_t *members; /* by position */
-    uint32_t chunk0;         /* position i starts with chunk0 + i */
+    const uint32_t *members; /* by position; NULL: as `of` tells */
+    const struct members *of;
+    uint32_t chunk0; /* position i starts with chunk0 + i */
     uint8_t in_buffer;
     uint32_t region;
     uint32_t width;
@@ -290,7 +365,8 @@ uint32_t peal_ring_width(uint32_t n);
 struct doubling_part {
     uint32_t n;
     uint32_t self;
-    const uint32_t *members;
+    const uint32_t *members; /* by position; NULL: as `of` tells */
+    const struct members *of;
     uint32_t chunk;
     uint8_t in_buffer;
     uint32_t region; /* width peal_doubling_steps + 1 */
@@ -310,9 +386,10 @@ struct rooted_place {
     uint32_t slot; /* which of its parent's children it is */
     uint32_t depth;
 };
-/* chain: the ranks in ring order, NULL: the binomial tree. */
-struct rooted_place peal_rooted_place(uint32_t n, uint32_t root, const uint32_t *chain,
-                                      uint32_t rank);
+/* In the binomial tree, and in the chain along one channel of a ring. */
+struct rooted_place peal_rooted_place(uint32_t n, uint32_t root, uint32_t rank);
+struct rooted_place peal_chain_place(const struct ring_orders *orders, uint32_t channel,
+                                     uint32_t root, uint32_t rank);
 struct rooted_part {
     struct rooted_place place;
     uint32_t chunk;
@@ -332,7 +409,8 @@ void peal_rooted_emit(struct build *b, const struct candidate *candidate, uint32
 struct tree_part {
     uint32_t n;
     uint32_t self;
-    const uint32_t *members;
+    const uint32_t *members; /* by position; NULL: as `of` tells */
+    const struct members *of;
     uint32_t tree;
     uint32_t chain; /* 1: none */
     uint32_t chunk;

@@ -19,6 +19,11 @@ uint32_t peal_doubling_steps(uint32_t n)
     return steps;
 }
 
+static uint32_t member(const struct doubling_part *part, uint32_t position)
+{
+    return peal_member(part->members, part->of, position);
+}
+
 static struct plan_operand slot_of(const struct doubling_part *part, uint32_t rank, uint32_t k)
 {
     return peal_op_slot(rank, PLAN_BUF_SCRATCH, part->region, k);
@@ -55,18 +60,18 @@ void peal_doubling_body(struct build *b, const struct doubling_part *part)
     uint32_t extras = part->n - core, self = part->self;
     uint8_t buffer = part->in_buffer;
     if (self >= core) {
-        uint32_t partner = part->members[self - core];
+        uint32_t partner = member(part, self - core);
         hand_over(b, part, buffer, partner, steps);
         peal_build_wait(b, partner, part->sem0 + SEM_DATA, 0);
         return;
     }
-    uint32_t extra = self < extras ? part->members[core + self] : NO_RANK;
+    uint32_t extra = self < extras ? member(part, core + self) : NO_RANK;
     if (extra != NO_RANK) {
         take_over(b, part, buffer, extra, steps, 0, steps == 0);
         buffer = PLAN_BUF_OUT;
     }
     for (uint32_t k = 0; k < steps; k++) {
-        uint32_t partner = part->members[self ^ 1u << k];
+        uint32_t partner = member(part, self ^ 1u << k);
         hand_over(b, part, buffer, partner, k);
         take_over(b, part, buffer, partner, k, 1, k + 1 == steps);
         buffer = PLAN_BUF_OUT;

@@ -9,10 +9,15 @@
  */
 #include "compiler.h"
 
+static uint32_t member(const struct ring_part *part, uint32_t position)
+{
+    return peal_member(part->members, part->of, position);
+}
+
 static uint32_t at(const struct ring_part *part, uint32_t steps_back)
 {
     uint32_t n = part->n;
-    return part->members[(part->self + n - steps_back % n) % n];
+    return member(part, (part->self + n - steps_back % n) % n);
 }
 
 static uint32_t chunk_of(const struct ring_part *part, uint32_t rank)
@@ -23,7 +28,7 @@ static uint32_t chunk_of(const struct ring_part *part, uint32_t rank)
 /* Folds what came for step k - 1 with the own input of a block into a slot of the next rank. */
 static void pass_on(struct build *b, const struct ring_part *part, uint32_t k)
 {
-    uint32_t next = part->members[(part->self + 1) % part->n];
+    uint32_t next = member(part, (part->self + 1) % part->n);
     uint32_t chunk = chunk_of(part, at(part, k + 1));
     struct plan_operand src[2] = {
         peal_op_user(b->self, PLAN_BUF_IN, chunk),
@@ -45,7 +50,7 @@ static void pass_on(struct build *b, const struct ring_part *part, uint32_t k)
 
 static void start(struct build *b, const struct ring_part *part)
 {
-    uint32_t next = part->members[(part->self + 1) % part->n];
+    uint32_t next = member(part, (part->self + 1) % part->n);
     uint32_t chunk = chunk_of(part, at(part, 1));
     struct plan_operand src = peal_op_user(b->self, PLAN_BUF_IN, chunk);
     struct plan_operand slot = peal_op_slot(next, PLAN_BUF_SCRATCH, part->region, 0);
@@ -61,7 +66,7 @@ static void start(struct build *b, const struct ring_part *part)
 
 void peal_ring_reduce_scatter(struct build *b, const struct ring_part *part)
 {
-    uint32_t n = part->n, previous = part->members[(part->self + n - 1) % n];
+    uint32_t n = part->n, previous = member(part, (part->self + n - 1) % n);
     uint32_t own = chunk_of(part, b->self);
     start(b, part);
     for (uint32_t k = 1; k < n; k++) {
@@ -83,15 +88,15 @@ void peal_ring_reduce_scatter(struct build *b, const struct ring_part *part)
 void peal_ring_enter(struct build *b, const struct ring_part *part)
 {
     uint32_t n = part->n;
-    peal_build_signal(b, part->members[(part->self + n - 1) % n], part->sem0);
-    peal_build_wait(b, part->members[(part->self + 1) % n], part->sem0, 0);
+    peal_build_signal(b, member(part, (part->self + n - 1) % n), part->sem0);
+    peal_build_wait(b, member(part, (part->self + 1) % n), part->sem0, 0);
 }
 
 void peal_ring_allgather(struct build *b, const struct ring_part *part)
 {
     uint32_t n = part->n;
-    uint32_t next = part->members[(part->self + 1) % n];
-    uint32_t previous = part->members[(part->self + n - 1) % n];
+    uint32_t next = member(part, (part->self + 1) % n);
+    uint32_t previous = member(part, (part->self + n - 1) % n);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t chunk = chunk_of(part, at(part, k));
         struct plan_operand out = peal_op_user(b->self, PLAN_BUF_OUT, chunk);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of a ring: inside a host along its widest links, between hosts rail to rail. Channels
- * share out the links of a mesh: as many disjoint rings as they allow. */
+ * share out the links of a mesh: as many disjoint rings as they allow. Or the order is that of a
+ * graph file. */
 #include "compiler.h"
 
 #include <string.h>
@@ -115,87 +116,174 @@ static int widest_cycle(struct search *s)
     return s->best_cap > 0;
 }
 
+static void keep_order(const struct search *s, uint32_t channels, uint32_t channel, uint8_t *local)
+{
+    for (uint32_t i = 0; channel < channels && i < s->n; i++)
+        local[channel * s->n + i] = (uint8_t)s->best[i];
+}
+
 /* Widest cycles one after the other, each on what the ones before have left; when no more than a
- * remainder is left, from the start again. */
-static void find_orders(const struct planner *planner, uint32_t first, struct ring_host *host)
+ * remainder is left, from the start again. On a switch all orders are equal and the natural one
+ * wins. Returns how many rings there were before the start. */
+static uint32_t local_orders(const struct planner *planner, uint32_t first, uint32_t n,
+                             uint32_t channels, uint8_t *local)
 {
     static const struct search none = {0};
     struct search s = none;
-    uint32_t n = host->n;
-    for (uint32_t c = 0; c < CHANNELS_MAX; c++)
-        for (uint32_t i = 0; i < n && n <= RING_LOCAL_MAX; i++)
-            host->order[c][i] = i;
-    if (n < 3 || n > RING_LOCAL_MAX)
-        return;
+    uint32_t rings = 0;
+    for (uint32_t c = 0; c < channels; c++)
+        for (uint32_t i = 0; i < n; i++)
+            local[c * n + i] = (uint8_t)i;
     s.n = n;
+    if (n < 3)
+        return 1;
     fill_capacity(planner, first, &s);
     if ((uniform(&s) && shared(planner, first)) || !widest_cycle(&s))
-        return;
+        return 1;
     int64_t unit = unit_of(&s);
-    host->rings = CHANNELS_MAX + 1;
-    for (uint32_t c = 0; c < CHANNELS_MAX; c++) {
+    for (uint32_t c = 0; c < channels; c++) {
         if (c && (!widest_cycle(&s) || s.best_cap < unit)) {
-            host->rings = host->rings > CHANNELS_MAX ? c : host->rings;
+            rings = rings ? rings : c;
             fill_capacity(planner, first, &s);
             (void)widest_cycle(&s);
         }
-        memcpy(host->order[c], s.best, n * sizeof *s.best);
         for (uint32_t i = 0; i < n; i++)
             s.cap[s.best[i]][s.best[(i + 1) % n]] -= unit;
+        keep_order(&s, channels, c, local);
     }
+    return rings ? rings : channels;
 }
 
-static const struct ring_host *host_of(const struct planner *planner, uint32_t host)
+/* ---- the hosts that look different ------------------------------------------- */
+
+static uint32_t host_ranks(const struct group *group, uint32_t host)
 {
-    const struct group *group = &planner->group;
-    uint32_t n = group->host_first[host + 1] - group->host_first[host];
-    uint32_t type = peal_topo_host_type(planner->fabric, host);
-    for (uint32_t i = 0; i < planner->nrings; i++)
-        if (planner->rings[i].type == type && planner->rings[i].n == n)
-            return &planner->rings[i];
+    return group->host_first[host + 1] - group->host_first[host];
+}
+
+static const struct ring_class *class_of(const struct ring_orders *orders, uint32_t host)
+{
+    uint32_t type = peal_topo_host_type(orders->group->fabric, host);
+    uint32_t ranks = host_ranks(orders->group, host);
+    for (uint32_t i = 0; i < orders->classes; i++)
+        if (orders->class[i].type == type && orders->class[i].ranks == ranks)
+            return &orders->class[i];
     return NULL;
 }
 
-peal_status peal_ring_find(struct planner *planner)
+static peal_status add_class(const struct planner *planner, uint32_t host,
+                             struct ring_orders *orders)
 {
-    const struct group *group = &planner->group;
-    for (uint32_t h = 0; h < group->nhosts; h++) {
-        if (host_of(planner, h))
-            continue;
-        PEAL_TRY(peal_grow(planner->ctx, (void **)&planner->rings, &planner->rings_capacity,
-                           (size_t)planner->nrings + 1, sizeof *planner->rings, PLAN_RANKS_MAX));
-        struct ring_host *host = &planner->rings[planner->nrings];
-        host->type = peal_topo_host_type(planner->fabric, h);
-        host->n = group->host_first[h + 1] - group->host_first[h];
-        host->rings = 1;
-        find_orders(planner, group->host_first[h], host);
-        planner->nrings++;
-    }
+    const struct group *group = orders->group;
+    uint32_t ranks = host_ranks(group, host);
+    PEAL_TRY(peal_grow(group->ctx, (void **)&orders->class, &orders->capacity,
+                       (size_t)orders->classes + 1, sizeof *orders->class, UINT32_MAX));
+    struct ring_class *class = &orders->class[orders->classes];
+    *class = (struct ring_class){peal_topo_host_type(group->fabric, host), ranks, 1, NULL};
+    class->local = peal_calloc(group->ctx, orders->channels, ranks);
+    if (!class->local)
+        return PEAL_ERR_MEMORY;
+    orders->classes++;
+    class->rings =
+        local_orders(planner, group->host_first[host], ranks, orders->channels, class->local);
     return PEAL_OK;
 }
 
-uint32_t peal_ring_count(const struct planner *planner)
-{
-    return host_of(planner, 0)->rings;
-}
-
-void peal_ring_order(const struct planner *planner, uint32_t channel, uint32_t *order)
+peal_status peal_ring_orders_make(const struct planner *planner, enum algorithm algo,
+                                  uint32_t channels, struct ring_orders *orders)
 {
     const struct group *group = &planner->group;
+    const struct topo_orders *given =
+        algo == ALGO_NCCL_RING ? peal_topo_rings(planner->fabric) : NULL;
+    peal_status status = PEAL_OK;
+    *orders = (struct ring_orders){.group = group, .channels = channels, .given = given};
+    for (uint32_t h = 0; !given && status == PEAL_OK && h < group->nhosts; h++)
+        if (host_ranks(group, h) <= RING_LOCAL_MAX && !class_of(orders, h))
+            status = add_class(planner, h, orders);
+    if (status != PEAL_OK)
+        peal_ring_orders_free(orders);
+    return status;
+}
+
+void peal_ring_orders_free(struct ring_orders *orders)
+{
+    if (!orders->group)
+        return;
+    peal_ctx *ctx = orders->group->ctx;
+    for (uint32_t i = 0; i < orders->classes; i++)
+        peal_free(ctx, orders->class[i].local, (size_t)orders->channels * orders->class[i].ranks);
+    peal_free(ctx, orders->class, orders->capacity * sizeof *orders->class);
+    *orders = (struct ring_orders){.group = NULL};
+}
+
+uint32_t peal_ring_count(const struct ring_orders *orders)
+{
+    const struct ring_class *class = class_of(orders, 0);
+    return class ? class->rings : 1;
+}
+
+/* ---- the whole ring ------------------------------------------------------------ */
+
+/* Each channel enters and leaves the host elsewhere, through other NICs; odd hosts run
+ * backwards, so that a ring leaves one host and enters the next on the same rail. */
+static uint32_t turn_of(const struct ring_orders *orders, uint32_t channel, uint32_t n)
+{
+    return orders->group->nhosts > 1 ? channel % n : 0;
+}
+
+static uint32_t rank_in_host(const struct ring_orders *orders, const struct ring_class *class,
+                             uint32_t host, uint32_t channel, uint32_t place)
+{
+    uint32_t n = host_ranks(orders->group, host), first = orders->group->host_first[host];
+    if (orders->given)
+        return first + orders->given->order[channel * n + place];
+    if (!class)
+        return first + place;
+    uint32_t i = host % 2 ? n - 1 - place : place;
+    return first + class->local[channel * n + (turn_of(orders, channel, n) + i) % n];
+}
+
+uint32_t peal_ring_rank_at(const struct ring_orders *orders, uint32_t channel, uint32_t position)
+{
+    uint32_t host = peal_group_host(orders->group, position);
+    return rank_in_host(orders, class_of(orders, host), host, channel,
+                        position - orders->group->host_first[host]);
+}
+
+uint32_t peal_ring_position(const struct ring_orders *orders, uint32_t channel, uint32_t rank)
+{
+    uint32_t host = peal_group_host(orders->group, rank);
+    uint32_t first = orders->group->host_first[host];
+    const struct ring_class *class = class_of(orders, host);
+    uint32_t place = class || orders->given ? 0 : rank - first;
+    while (rank_in_host(orders, class, host, channel, place) != rank)
+        place++;
+    return first + place;
+}
+
+void peal_ring_order(const struct ring_orders *orders, uint32_t channel, uint32_t *order)
+{
+    const struct group *group = orders->group;
     for (uint32_t h = 0; h < group->nhosts; h++) {
-        uint32_t first = group->host_first[h], n = group->host_first[h + 1] - first;
-        if (n > RING_LOCAL_MAX) {
-            for (uint32_t i = 0; i < n; i++)
-                order[first + i] = first + i;
-            continue;
-        }
-        const uint32_t *local = host_of(planner, h)->order[channel % CHANNELS_MAX];
-        /* Each channel enters and leaves the host elsewhere, through other NICs; odd hosts run
-         * backwards, so that a ring leaves one host and enters the next on the same rail. */
-        uint32_t turn = group->nhosts > 1 ? channel % n : 0;
-        for (uint32_t i = 0; i < n; i++) {
-            uint32_t at = (turn + i) % n;
-            order[first + (h % 2 ? n - 1 - i : i)] = first + local[at];
-        }
+        const struct ring_class *class = class_of(orders, h);
+        for (uint32_t i = 0; i < host_ranks(group, h); i++)
+            order[group->host_first[h] + i] = rank_in_host(orders, class, h, channel, i);
     }
+}
+
+static uint32_t ring_member(const struct members *members, uint32_t position)
+{
+    return peal_ring_rank_at(members->b->rings, members->channel, position);
+}
+
+struct members peal_ring_members(const struct build *b, uint32_t channel)
+{
+    return (struct members){ring_member, b, channel, 0};
+}
+
+uint32_t peal_member(const uint32_t *list, const struct members *members, uint32_t position)
+{
+    if (list)
+        return list[position];
+    return members ? members->at(members, position) : position;
 }

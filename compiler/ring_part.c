@@ -17,6 +17,11 @@ uint32_t peal_ring_width(uint32_t n)
     return n - 1 < WIDTH_MAX ? n - 1 : WIDTH_MAX;
 }
 
+static uint32_t member(const struct ring_part *part, uint32_t position)
+{
+    return peal_member(part->members, part->of, position);
+}
+
 static uint32_t chunk_at(const struct ring_part *part, uint32_t steps_back)
 {
     return part->chunk0 + (part->self + part->n - steps_back % part->n) % part->n;
@@ -47,7 +52,7 @@ static void start(struct build *b, const struct ring_part *part, uint32_t next)
 /* Folds what came for step k - 1 with the own input and passes it to the next rank. */
 static void pass_on(struct build *b, const struct ring_part *part, uint32_t k)
 {
-    uint32_t next = part->members[(part->self + 1) % part->n];
+    uint32_t next = member(part, (part->self + 1) % part->n);
     uint32_t chunk = chunk_at(part, k);
     uint32_t self = b->self;
     struct plan_operand src[2] = {
@@ -69,16 +74,14 @@ static void pass_on(struct build *b, const struct ring_part *part, uint32_t k)
 /* The last fold: chunk p + 1 is complete. */
 static void complete(struct build *b, const struct ring_part *part)
 {
-    uint32_t next = part->members[(part->self + 1) % part->n];
+    uint32_t next = member(part, (part->self + 1) % part->n);
     uint32_t chunk = chunk_at(part, part->n - 1);
     struct plan_operand src[2] = {
         peal_op_user(b->self, part->in_buffer, chunk),
         peal_op_slot(b->self, PLAN_BUF_SCRATCH, part->region, (part->n - 2) % part->width)};
     struct plan_operand dst[2] = {peal_op_user(b->self, PLAN_BUF_OUT, chunk),
                                   peal_op_user(next, PLAN_BUF_OUT, chunk)};
-    struct hop hop;
-    peal_planner_hop(b->planner, b->self, next, &hop);
-    if (hop.path.direct && hop.engine == PEAL_ENGINE_SM) {
+    if (peal_build_direct(b, next) && peal_build_engine(b, next) == PEAL_ENGINE_SM) {
         peal_build_move(b, chunk, 2, src, 2, dst, PEAL_ENGINE_SM, 1);
         peal_build_signal(b, next, part->sem0 + 1);
     } else {
@@ -90,8 +93,8 @@ static void complete(struct build *b, const struct ring_part *part)
 void peal_ring_body(struct build *b, const struct ring_part *part)
 {
     uint32_t n = part->n;
-    uint32_t next = part->members[(part->self + 1) % n];
-    uint32_t previous = part->members[(part->self + n - 1) % n];
+    uint32_t next = member(part, (part->self + 1) % n);
+    uint32_t previous = member(part, (part->self + n - 1) % n);
     start(b, part, next);
     for (uint32_t k = 1; k < n; k++) {
         peal_build_wait(b, previous, part->sem0, 0);

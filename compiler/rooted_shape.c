@@ -8,7 +8,7 @@ static uint32_t lowest_bit(uint32_t x)
     return x & (~x + 1);
 }
 
-static struct rooted_place binomial(uint32_t n, uint32_t root, uint32_t rank)
+struct rooted_place peal_rooted_place(uint32_t n, uint32_t root, uint32_t rank)
 {
     struct rooted_place place = {.parent = NO_RANK};
     uint32_t v = (rank + n - root) % n;
@@ -26,21 +26,17 @@ static struct rooted_place binomial(uint32_t n, uint32_t root, uint32_t rank)
     return place;
 }
 
-struct rooted_place peal_rooted_place(uint32_t n, uint32_t root, const uint32_t *chain,
-                                      uint32_t rank)
+struct rooted_place peal_chain_place(const struct ring_orders *orders, uint32_t channel,
+                                     uint32_t root, uint32_t rank)
 {
     struct rooted_place place = {.parent = NO_RANK};
-    uint32_t self = 0, start = 0;
-    if (!chain)
-        return binomial(n, root, rank);
-    while (chain[self] != rank)
-        self++;
-    while (chain[start] != root)
-        start++;
+    uint32_t n = orders->group->n;
+    uint32_t self = peal_ring_position(orders, channel, rank);
+    uint32_t start = peal_ring_position(orders, channel, root);
     place.depth = (self + n - start) % n;
     if (self != start)
-        place.parent = chain[(self + n - 1) % n];
+        place.parent = peal_ring_rank_at(orders, channel, (self + n - 1) % n);
     if ((self + 1) % n != start)
-        place.child[place.children++] = chain[(self + 1) % n];
+        place.child[place.children++] = peal_ring_rank_at(orders, channel, (self + 1) % n);
     return place;
 }

@@ -25,7 +25,6 @@ static void planner_free(peal_ctx *ctx, void *opaque)
     peal_load_free(&planner->load);
     peal_load_free(&planner->total);
     peal_group_free(&planner->group);
-    peal_free(ctx, planner->rings, planner->rings_capacity * sizeof *planner->rings);
     peal_free(ctx, planner->candidates, planner->capacity * sizeof *planner->candidates);
     peal_free(ctx, planner, sizeof *planner);
 }
@@ -327,7 +326,7 @@ static void name_binding(const struct planner *planner, struct candidate *candid
 
 static peal_status enumerate(struct planner *planner, peal_diag *diag)
 {
-    peal_status status = planner->group.n > 1 ? peal_ring_find(planner) : PEAL_OK;
+    peal_status status = PEAL_OK;
     if (planner->group.n == 1)
         status = enumerate_alone(planner);
     for (uint32_t i = 0; status == PEAL_OK && planner->group.n > 1 && i < ALGO_COUNT; i++)
@@ -487,15 +486,34 @@ static peal_status lower_rows(peal_table *table, const struct planner *planner, 
     return PEAL_OK;
 }
 
+static peal_status check_fabric(const struct planner *planner, const peal_fabric *fabric,
+                                peal_diag *diag)
+{
+    peal_fabric_info info = {.size = sizeof info};
+    PEAL_TRY(peal_fabric_get(fabric, &info));
+    if (info.digest != planner->digest)
+        return peal_fail(diag, PEAL_ERR_ARG, "the table was planned on another fabric");
+    return PEAL_OK;
+}
+
+peal_status peal_emission_of_row(const peal_table *table, uint32_t row, const peal_fabric *fabric,
+                                 peal_diag *diag, struct emission **emission_out)
+{
+    const struct planner *planner = table->planner;
+    if (!planner || row >= table->nrows)
+        return peal_fail(diag, PEAL_ERR_ARG, "only rows of a planned table can be compiled");
+    PEAL_TRY(check_fabric(planner, fabric, diag));
+    const peal_row_info *info = &table->rows[row].info;
+    return peal_emission_begin(planner, fabric, &planner->candidates[planner->chosen[row]],
+                               info->min_bytes, info->max_bytes, diag, emission_out);
+}
+
 peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric, peal_diag *diag)
 {
     if (!table || !fabric || !table->planner)
         return peal_fail(diag, PEAL_ERR_ARG, "only a planned table can be compiled");
     struct planner *planner = table->planner;
-    peal_fabric_info info = {.size = sizeof info};
-    PEAL_TRY(peal_fabric_get(fabric, &info));
-    if (info.digest != planner->digest)
-        return peal_fail(diag, PEAL_ERR_ARG, "the table was planned on another fabric");
+    PEAL_TRY(check_fabric(planner, fabric, diag));
     planner->fabric = fabric;
     planner->group.fabric = fabric;
     peal_status status = lower_rows(table, planner, diag);

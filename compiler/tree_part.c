@@ -20,7 +20,7 @@ struct place {
 
 static uint32_t rank_of(const struct tree_part *part, uint32_t position)
 {
-    return position == NO_RANK ? NO_RANK : part->members[position];
+    return position == NO_RANK ? NO_RANK : peal_member(part->members, part->of, position);
 }
 
 static struct tree_place tree_place(const struct tree_part *part, uint32_t position)

@@ -52,11 +52,14 @@ static uint32_t back(uint32_t n, uint32_t tree, uint32_t rank)
 }
 
 /* The second tree is the first one mirrored when n is even, shifted by one when it is odd. */
+static uint32_t forth(uint32_t n, uint32_t rank)
+{
+    return n % 2 ? (rank + n - 1) % n : mirrored(n, rank);
+}
+
 struct tree_place peal_tree_place(uint32_t n, uint32_t tree, uint32_t rank)
 {
-    uint32_t virtual = rank;
-    if (tree)
-        virtual = n % 2 ? (rank + n - 1) % n : mirrored(n, rank);
+    uint32_t virtual = tree ? forth(n, rank) : rank;
     struct tree_place place = in_order(n, virtual);
     place.depth = depth_of(n, virtual);
     place.parent = back(n, tree, place.parent);
@@ -81,4 +84,54 @@ struct tree_place peal_chained_place(uint32_t n, uint32_t chain, uint32_t tree, 
     if (link + 1 < chain)
         place.child[2] = rank + 1;
     return place;
+}
+
+uint32_t peal_tree_parent(uint32_t n, uint32_t tree, uint32_t rank)
+{
+    uint32_t virtual = tree ? forth(n, rank) : rank;
+    return back(n, tree, in_order(n, virtual).parent);
+}
+
+/* ---- by depth ---------------------------------------------------------------- */
+
+void peal_tree_levels_free(struct tree_levels *levels)
+{
+    for (uint32_t t = 0; levels->ctx && t < 2; t++)
+        peal_free(levels->ctx, levels->rank[t], levels->n * sizeof(uint32_t));
+    *levels = (struct tree_levels){.ctx = NULL};
+}
+
+/* Counting sort; the depth of a rank in the second tree is that of its place in the first. */
+static void sort_by_depth(struct tree_levels *levels, uint32_t tree, uint8_t *depth)
+{
+    uint32_t *first = levels->first[tree];
+    for (uint32_t r = 0; r < levels->n; r++) {
+        depth[r] = (uint8_t)peal_tree_place(levels->n, tree, r).depth;
+        levels->height = depth[r] > levels->height ? depth[r] : levels->height;
+        first[depth[r] + 1]++;
+    }
+    for (uint32_t d = 0; d < TREE_DEPTH_MAX; d++)
+        first[d + 1] += first[d];
+    for (uint32_t r = levels->n; r-- > 0;)
+        levels->rank[tree][--first[depth[r] + 1]] = r;
+    for (uint32_t d = 0; d < TREE_DEPTH_MAX; d++)
+        first[d] = first[d + 1];
+    first[TREE_DEPTH_MAX] = levels->n;
+}
+
+peal_status peal_tree_levels_make(struct tree_levels *levels, peal_ctx *ctx, uint32_t n)
+{
+    *levels = (struct tree_levels){.ctx = ctx, .n = n};
+    uint8_t *depth = peal_alloc(ctx, n);
+    for (uint32_t t = 0; t < 2; t++) {
+        levels->rank[t] = peal_alloc(ctx, n * sizeof(uint32_t));
+        if (depth && levels->rank[t])
+            sort_by_depth(levels, t, depth);
+    }
+    int made = depth && levels->rank[0] && levels->rank[1];
+    peal_free(ctx, depth, n);
+    if (made)
+        return PEAL_OK;
+    peal_tree_levels_free(levels);
+    return PEAL_ERR_MEMORY;
 }

@@ -180,10 +180,28 @@ static peal_status read_engine(struct asm_source *in, uint8_t *engine)
     return PEAL_OK;
 }
 
+/* Behind the chunk, where there are several: how many, and how far apart when not side by side. */
+static peal_status read_span(struct asm_source *in, struct plan_step *step)
+{
+    uint32_t span = 0;
+    if (!peal_asm_accept_mark(in, "*"))
+        return PEAL_OK;
+    size_t at = peal_asm_skip(in);
+    PEAL_TRY(peal_asm_u32(in, "a number of chunks", &span));
+    if (span < 2)
+        return peal_asm_fail(in, PEAL_ERR_INPUT, at, "a span has at least 2 chunks");
+    step->more = span - 1;
+    step->stride = 1;
+    if (peal_asm_accept_mark(in, "+"))
+        return peal_asm_u32(in, "chunks from one to the next", &step->stride);
+    return PEAL_OK;
+}
+
 static peal_status read_data(struct assembler *as, struct plan_step *step)
 {
     struct asm_source *in = &as->in;
     PEAL_TRY(peal_asm_tagged(in, 'c', "a chunk, as in c3:", UINT32_MAX, &step->chunk));
+    PEAL_TRY(read_span(in, step));
     PEAL_TRY(peal_asm_mark(in, ":"));
     step->operands = as->plan->ranks[as->rank].noperands;
     PEAL_TRY(read_operands(as, &step->nsrc));

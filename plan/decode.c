@@ -302,12 +302,27 @@ static peal_status get_control(struct reader *in, struct plan_step *step, uint32
     return mark ? broken(in, "a step has unknown bits") : get_u16(in, &step->lag);
 }
 
+/* What stands before a data step of several chunks; *first is the step's own first byte then. */
+static peal_status get_span(struct reader *in, struct plan_step *step, uint8_t *first)
+{
+    uint32_t span = 0;
+    if (*first != WIRE_SPAN)
+        return PEAL_OK;
+    PEAL_TRY(get_u32(in, &span));
+    PEAL_TRY(get_u32(in, &step->stride));
+    if (span < 2)
+        return broken(in, "a span is written though it is one chunk");
+    step->more = span - 1;
+    return get_byte(in, first);
+}
+
 static peal_status get_step(struct reader *in, const struct peal_plan *plan, uint32_t rank,
                             struct plan_step *step)
 {
     uint8_t first = 0;
     PEAL_TRY(get_byte(in, &first));
     *step = (struct plan_step){.event = PLAN_NO_EVENT, .after = PLAN_NO_EVENT};
+    PEAL_TRY(get_span(in, step, &first));
     step->op = first & WIRE_OP_MASK;
     step->engine = first >> WIRE_ENGINE_SHIFT & WIRE_ENGINE_MASK;
     if (step->op >= PLAN_OPCODE_COUNT)

@@ -135,9 +135,20 @@ static int step_mark(const struct plan_step *step)
     return step->flags & PLAN_FLAG_FINAL;
 }
 
+/* Of one chunk there is nothing to say. */
+static void put_span(struct peal_buf *out, const struct plan_step *step)
+{
+    if (step->more == 0)
+        return;
+    put_byte(out, WIRE_SPAN);
+    put_varint(out, (uint64_t)step->more + 1);
+    put_varint(out, step->stride);
+}
+
 static void put_step(struct peal_buf *out, const struct plan_rank *rank,
                      const struct plan_step *step)
 {
+    put_span(out, step);
     put_byte(out, (uint32_t)step->op | (uint32_t)step->engine << WIRE_ENGINE_SHIFT |
                       (step_mark(step) ? WIRE_MARK : 0u));
     if (peal_plan_op_moves(step->op)) {

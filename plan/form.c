@@ -103,6 +103,15 @@ static int algorithm_ok(const char *text, size_t bytes)
 
 /* ---- operands */
 
+/* All chunks of the step's span, counted from `first`. */
+static peal_status check_chunks(const struct form *form, uint32_t first)
+{
+    const struct plan_step *step = form->step;
+    PEAL_TRY(check_below(form, "chunk", first, form->plan->nchunks));
+    return check_below(form, "the last chunk of a span",
+                       first + (uint64_t)step->more * step->stride, form->plan->nchunks);
+}
+
 static peal_status check_operand_memory(const struct form *form, const struct plan_operand *operand,
                                         int is_source)
 {
@@ -112,7 +121,7 @@ static peal_status check_operand_memory(const struct form *form, const struct pl
     if (operand->buffer == PLAN_BUF_IN || operand->buffer == PLAN_BUF_OUT) {
         if (operand->buffer == PLAN_BUF_IN && !is_source)
             return wrong(form, "a destination lies in the caller's input");
-        PEAL_TRY(check_below(form, "chunk", operand->index, plan->nchunks));
+        PEAL_TRY(check_chunks(form, operand->index));
         return operand->slot ? wrong(form, "an in or out operand has a slot") : PEAL_OK;
     }
     PEAL_TRY(check_below(form, "buffer", operand->buffer, PLAN_BUF_PACKET + 1));
@@ -122,7 +131,9 @@ static peal_status check_operand_memory(const struct form *form, const struct pl
         return wrong(form, operand->buffer == PLAN_BUF_PACKET
                                ? "a packet operand names a scratch region"
                                : "a scratch operand names a packet region");
-    return check_below(form, "slot", operand->slot, region->width);
+    if (form->step->more && operand->buffer == PLAN_BUF_PACKET)
+        return wrong(form, "packets are not moved in spans");
+    return check_below(form, "slot", (uint64_t)operand->slot + form->step->more, region->width);
 }
 
 /* Bytes run over a link from the rank that is read, or to the rank that is written. */
@@ -188,7 +199,9 @@ static peal_status check_data(const struct form *form)
     const struct plan_rank *rank = &form->plan->ranks[form->rank];
     PEAL_TRY(check_below(form, "engine", step->engine, PEAL_ENGINE_COUNT));
     PEAL_TRY(check_data_fields(form));
-    PEAL_TRY(check_below(form, "chunk", step->chunk, form->plan->nchunks));
+    if (!step->more != !step->stride)
+        return wrong(form, "a span of several chunks has a stride, and one chunk has none");
+    PEAL_TRY(check_chunks(form, step->chunk));
     uint32_t count = (uint32_t)step->nsrc + step->ndst;
     if (step->operands > rank->noperands || count > rank->noperands - step->operands)
         return wrong(form, "operands beyond those of the rank");
@@ -210,6 +223,7 @@ static peal_status check_no_data(const struct form *form)
     PEAL_TRY(check_unused(form, "nsrc", step->nsrc == 0));
     PEAL_TRY(check_unused(form, "ndst", step->ndst == 0));
     PEAL_TRY(check_unused(form, "chunk", step->chunk == 0));
+    PEAL_TRY(check_unused(form, "span", step->more == 0 && step->stride == 0));
     return check_unused(form, "operands", step->operands == 0);
 }
 
@@ -273,6 +287,19 @@ static peal_status check_step(const struct form *form)
 
 /* ---- ranks */
 
+/* A few bytes may stand for many moves; what they take to run and to prove is bounded here. */
+static peal_status check_moves(const struct form *form, const struct plan_rank *rank)
+{
+    uint64_t moves = 0;
+    for (uint32_t i = 0; i < rank->nsteps; i++) {
+        const struct plan_step *step = &rank->steps[i];
+        moves += ((uint64_t)step->nsrc + step->ndst) * ((uint64_t)step->more + 1);
+        if (moves > PLAN_MOVES_MAX)
+            return wrong(form, "the spans of a rank have more than 2^28 operands");
+    }
+    return PEAL_OK;
+}
+
 static peal_status check_lane(struct form *form, const struct plan_rank *rank, uint32_t index)
 {
     const struct plan_lane *lane = &rank->lanes[index];
@@ -308,6 +335,7 @@ static peal_status check_rank(struct form *form, uint32_t index)
     }
     if (steps != rank->nsteps)
         return wrong(form, "the lanes do not hold each step of the rank once");
+    PEAL_TRY(check_moves(form, rank));
     form->place.rank = -1;
     return PEAL_OK;
 }

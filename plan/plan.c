@@ -2,7 +2,7 @@
 /* A plan's memory. */
 #include "plan.h"
 
-peal_status peal_plan_create(peal_ctx *ctx, uint32_t nranks, struct peal_plan **plan_out)
+peal_status peal_plan_create_head(peal_ctx *ctx, uint32_t nranks, struct peal_plan **plan_out)
 {
     if (nranks == 0 || nranks > PLAN_RANKS_MAX)
         return PEAL_ERR_ARG;
@@ -13,9 +13,17 @@ peal_status peal_plan_create(peal_ctx *ctx, uint32_t nranks, struct peal_plan **
     plan->collective = PEAL_ALLREDUCE;
     plan->nranks = nranks;
     plan->nchunks = 1;
+    *plan_out = plan;
+    return PEAL_OK;
+}
+
+peal_status peal_plan_create(peal_ctx *ctx, uint32_t nranks, struct peal_plan **plan_out)
+{
+    struct peal_plan *plan;
+    PEAL_TRY(peal_plan_create_head(ctx, nranks, &plan));
     plan->ranks = peal_calloc(ctx, nranks, sizeof *plan->ranks);
     if (!plan->ranks) {
-        peal_free(ctx, plan, sizeof *plan);
+        peal_plan_destroy(plan);
         return PEAL_ERR_MEMORY;
     }
     *plan_out = plan;
@@ -34,7 +42,7 @@ void peal_plan_destroy(struct peal_plan *plan)
     if (!plan)
         return;
     peal_ctx *ctx = plan->ctx;
-    for (uint32_t r = 0; r < plan->nranks; r++)
+    for (uint32_t r = 0; plan->ranks && r < plan->nranks; r++)
         rank_free(ctx, &plan->ranks[r]);
     peal_free(ctx, plan->ranks, plan->nranks * sizeof *plan->ranks);
     peal_free(ctx, plan->regions, plan->regions_capacity * sizeof *plan->regions);

@@ -45,7 +45,8 @@ enum plan_buffer {
 #define PLAN_CHUNKS_MAX (1u << 22)
 #define PLAN_OPERANDS_MAX 255u
 #define PLAN_SLOT_BYTES_MAX (1ull << 32)
-#define PLAN_ALIGN 128u /* chunk and tile boundaries, where the count allows */
+#define PLAN_MOVES_MAX (1ull << 28) /* operands of a rank, one for each chunk of a span */
+#define PLAN_ALIGN 128u             /* chunk and tile boundaries, where the count allows */
 
 struct plan_operand {
     uint32_t rank; /* whose memory */
@@ -65,12 +66,25 @@ struct plan_step {
     uint8_t ndst;
     uint16_t lag;      /* wait */
     uint32_t chunk;    /* data steps: whose tile is moved */
+    uint32_t more;     /* data steps: chunks moved besides, as one message, each of them */
+    uint32_t stride;   /* so much behind the one before; 0 where there are none */
     uint32_t operands; /* data steps: first of nsrc + ndst operands of the rank */
     uint32_t peer;     /* signal: consumer; wait: producer */
     uint16_t sem;
     uint8_t after; /* signal: the event it follows, or PLAN_NO_EVENT */
     uint8_t what;  /* await: 0 source free, 1 delivered */
 };
+
+/* A step's operand for chunk `nth` of its span: chunks lie stride apart, slots side by side. */
+static inline struct plan_operand peal_plan_nth(const struct plan_step *step,
+                                                struct plan_operand operand, uint32_t nth)
+{
+    if (operand.buffer >= PLAN_BUF_SCRATCH)
+        operand.slot = (uint16_t)(operand.slot + nth);
+    else
+        operand.index += nth * step->stride;
+    return operand;
+}
 
 struct plan_lane {
     uint32_t first; /* index of its first step in the rank's steps */
@@ -140,6 +154,8 @@ struct peal_plan {
     struct peal_hash128 id;  /* set by peal_plan_seal */
 };
 
+/* A plan of nranks without their programs (ranks is NULL): what all of them share. */
+peal_status peal_plan_create_head(peal_ctx *ctx, uint32_t nranks, struct peal_plan **plan_out);
 /* A plan with nranks empty programs. Destroy accepts NULL. */
 peal_status peal_plan_create(peal_ctx *ctx, uint32_t nranks, struct peal_plan **plan_out);
 void peal_plan_destroy(struct peal_plan *plan);

@@ -60,6 +60,10 @@ static void print_data(const struct peal_plan *plan, uint32_t rank, const struct
 {
     const struct plan_operand *operands = &plan->ranks[rank].operands[step->operands];
     put_number(out, " c", step->chunk);
+    if (step->more)
+        put_number(out, "*", (uint64_t)step->more + 1);
+    if (step->stride > 1)
+        put_number(out, "+", step->stride);
     peal_buf_str(out, ":");
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
         if (i == step->nsrc)

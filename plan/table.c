@@ -137,6 +137,7 @@ peal_status peal_table_step(const peal_table *table, uint32_t row, uint32_t rank
     full.section = section_of(where, index);
     full.engine = (peal_engine)step->engine;
     full.moves_data = peal_plan_op_moves(step->op);
+    full.chunks = full.moves_data ? step->more + 1 : 0;
     PEAL_TRY(step_text(plan, rank, step, full.text, sizeof full.text));
     return peal_export(info, &full, sizeof full);
 }

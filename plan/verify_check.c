@@ -17,16 +17,47 @@ static void bad(const struct check *c, const char *kind, const char *text)
     peal_verify_find(c->out, kind, c->rank, c->lane, c->at, "%s", text);
 }
 
+/* The buffer holds each chunk of the span. */
+static void check_held(const struct check *c, const struct plan_step *step,
+                       const struct plan_operand *operand)
+{
+    for (uint32_t i = 0; i <= step->more; i++) {
+        uint32_t chunk = step->chunk + i * step->stride;
+        if (peal_plan_holds(c->plan, operand->rank, operand->buffer, chunk))
+            continue;
+        peal_verify_find(c->out, "bounds", c->rank, c->lane, c->at,
+                         "rank %u has no chunk %u in its %s", operand->rank, chunk,
+                         operand->buffer == PLAN_BUF_IN ? "input" : "output");
+        return;
+    }
+}
+
+/* The moves of a span are made in any order: no slot that one stores to is another's. */
+static void check_apart(const struct check *c, const struct plan_step *step,
+                        const struct plan_operand *operand)
+{
+    for (uint32_t i = step->nsrc; i < (uint32_t)step->nsrc + step->ndst; i++)
+        for (uint32_t k = 0; k < (uint32_t)step->nsrc + step->ndst; k++) {
+            const struct plan_operand *a = &operand[i], *b = &operand[k];
+            uint32_t far = a->slot > b->slot ? a->slot - b->slot : b->slot - a->slot;
+            if (a->buffer != b->buffer || a->buffer < PLAN_BUF_SCRATCH || a->rank != b->rank ||
+                a->index != b->index || far == 0 || far > step->more)
+                continue;
+            peal_verify_find(c->out, "race", c->rank, c->lane, c->at,
+                             "slots from %u and from %u of region %u overlap within the step",
+                             a->slot, b->slot, a->index);
+            return;
+        }
+}
+
 static void check_operand(const struct check *c, const struct plan_step *step,
                           const struct plan_operand *operand)
 {
     if (operand->buffer == PLAN_BUF_IN || operand->buffer == PLAN_BUF_OUT) {
         if (operand->index != step->chunk)
             bad(c, "bounds", "in and out operands must carry the step's chunk");
-        else if (!peal_plan_holds(c->plan, operand->rank, operand->buffer, operand->index))
-            peal_verify_find(c->out, "bounds", c->rank, c->lane, c->at,
-                             "rank %u has no chunk %u in its %s", operand->rank, operand->index,
-                             operand->buffer == PLAN_BUF_IN ? "input" : "output");
+        else
+            check_held(c, step, operand);
         return;
     }
     if (c->plan->regions[operand->index].slot_bytes < c->tile_bytes)
@@ -72,6 +103,8 @@ static void check_data(const struct check *c, const struct plan_step *step)
         remote = 1;
         check_remote(c, step, &operand[i], i < step->nsrc);
     }
+    if (step->more)
+        check_apart(c, step, operand);
     if (!remote && (1u << step->engine & away))
         bad(c, "capability", "this engine moves nothing inside one rank");
     if (step->engine == PEAL_ENGINE_TMA && arch && arch < 90)

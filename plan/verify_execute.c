@@ -514,19 +514,17 @@ static int packets_present(struct machine *m, uint32_t self, const struct plan_s
 }
 
 static void check_source(struct machine *m, const struct lane_state *lane, uint32_t at,
-                         const struct plan_step *step, const struct plan_operand *operand,
-                         uint32_t value)
+                         uint32_t chunk, const struct plan_operand *operand, uint32_t value)
 {
-    uint32_t cell = m->dense[step->chunk] * m->trips + lane->trip;
+    uint32_t cell = m->dense[chunk] * m->trips + lane->trip;
     if (value == VALUE_NONE)
         peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
                          "r%u.%s[%u] is read before anything is there", operand->rank,
                          buffer_name(operand->buffer), operand->index);
     else if (peal_verify_value_cell(&m->values, value) != cell)
         peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
-                         "moves chunk %u tile %u, but the source holds chunk %u tile %u",
-                         step->chunk, lane->trip,
-                         m->chunk[peal_verify_value_cell(&m->values, value) / m->trips],
+                         "moves chunk %u tile %u, but the source holds chunk %u tile %u", chunk,
+                         lane->trip, m->chunk[peal_verify_value_cell(&m->values, value) / m->trips],
                          peal_verify_value_cell(&m->values, value) % m->trips);
 }
 
@@ -630,21 +628,21 @@ static peal_status take_packets(struct machine *m, struct lane_state *lane, uint
     return PEAL_OK;
 }
 
-/* The value of the sources, folded in order; of a step that folds its destination, with that as
- * the first term. A sum is rounded when it is stored, and divided before that. */
+/* The value of the sources of one chunk, folded in order; of a step that folds its destination,
+ * with that as the first term. A sum is rounded when it is stored, and divided before that. */
 static peal_status fold_sources(struct machine *m, struct lane_state *lane, uint32_t at,
                                 const struct plan_step *step, const struct plan_operand *operand,
-                                const struct access *reads, uint32_t *value)
+                                uint32_t nth, const struct access *reads, uint32_t *value)
 {
     uint32_t first = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE ? 1 : 0;
     uint32_t terms = step->nsrc + first;
     *value = VALUE_NONE;
     for (uint32_t i = 0; i < terms; i++) {
-        const struct plan_operand *term = &operand[(i + first) % terms];
-        struct cell *cell = cell_of(m, lane, term);
+        struct plan_operand term = peal_plan_nth(step, operand[(i + first) % terms], nth);
+        struct cell *cell = cell_of(m, lane, &term);
         int rounded = i + 1 == terms && !(step->flags & PLAN_FLAG_FINAL);
-        PEAL_TRY(read_cell(m, lane, at, term, cell, reads->component, reads->time));
-        check_source(m, lane, at, step, term, cell->value);
+        PEAL_TRY(read_cell(m, lane, at, &term, cell, reads->component, reads->time));
+        check_source(m, lane, at, step->chunk + nth * step->stride, &term, cell->value);
         PEAL_TRY(add_value(m, lane, at, cell->value, rounded, value));
     }
     return finish_value(m, lane, at, step, value);
@@ -662,15 +660,21 @@ static peal_status do_data(struct machine *m, uint32_t self, uint32_t at,
     struct access reads, writes;
     uint32_t value;
     PEAL_TRY(start_event(m, lane, at, step, operand, &reads, &writes));
-    PEAL_TRY(fold_sources(m, lane, at, step, operand, &reads, &value));
+    PEAL_TRY(fold_sources(m, lane, at, step, operand, 0, &reads, &value));
     /* Who has a whole packet knows that its sources were read, but not what else the step has
      * stored: packets are stored as the step goes. */
     struct message told = message_from(lane);
     if (step->event == PLAN_NO_EVENT)
         writes.time = lane->time;
     peal_status status = PEAL_OK;
-    for (uint32_t i = 0; status == PEAL_OK && i < step->ndst; i++)
-        status = store(m, lane, at, &operand[step->nsrc + i], &writes, value, &told);
+    for (uint32_t nth = 0; status == PEAL_OK && nth <= step->more; nth++) {
+        if (nth > 0)
+            status = fold_sources(m, lane, at, step, operand, nth, &reads, &value);
+        for (uint32_t i = 0; status == PEAL_OK && i < step->ndst; i++) {
+            struct plan_operand to = peal_plan_nth(step, operand[step->nsrc + i], nth);
+            status = store(m, lane, at, &to, &writes, value, &told);
+        }
+    }
     peal_verify_clock_drop(&m->clocks, told.clock);
     return status;
 }

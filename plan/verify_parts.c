@@ -48,7 +48,8 @@ static void join_lane(const struct sets *sets, const struct items *items,
                      sems->of_step[rank][code->first + i]);
         if (!peal_plan_op_moves(step->op))
             continue;
-        join(sets, item, items->lanes + step->chunk);
+        for (uint32_t k = 0; k <= step->more; k++)
+            join(sets, item, items->lanes + step->chunk + k * step->stride);
         for (uint32_t k = 0; k < (uint32_t)step->nsrc + step->ndst; k++) {
             const struct plan_operand *operand = &program->operands[step->operands + k];
             if (operand->buffer == PLAN_BUF_SCRATCH || operand->buffer == PLAN_BUF_PACKET)

@@ -75,7 +75,10 @@ struct rt_step {
     uint16_t ndst;
     uint16_t lag;
     uint32_t chunk;
-    uint32_t operands;
+    uint32_t more;     /* chunks besides it, */
+    uint32_t stride;   /* so far apart; */
+    uint32_t operands; /* nsrc + ndst of them for each chunk */
+    uint32_t pieces;   /* RT_ASYNC: of the row */
     uint32_t peer;
     uint32_t fixed;    /* wait: how many waits a call has on this semaphore, */
     uint32_t per_trip; /* and for each trip */
@@ -83,10 +86,19 @@ struct rt_step {
     struct rt_sem_in *in;
 };
 
+/* What is left of a transfer that lies in one piece: [begin, end) of it. */
+struct rt_piece {
+    const char *src;
+    char *dst;
+    size_t bytes;
+    size_t begin;
+    size_t end;
+};
+
 /* The transfers of one event: at most one is under way. */
 struct rt_event {
     uint32_t issued; /* the lane's own count; the others follow it */
-    uint32_t unread; /* the worker's: parts not yet read and written; set by the lane before it */
+    uint32_t unread; /* the worker's: pieces not yet read and written; set by the lane before it */
     uint32_t unwritten; /* hands the transfer over */
     rt_half freed;
     rt_half delivered;
@@ -130,6 +142,10 @@ struct rt_row {
     struct rt_step *steps;
     struct rt_operand *operands;
     struct rt_event *events; /* PLAN_EVENTS_MAX a lane; NULL: no asynchronous step */
+    /* Of each asynchronous step, as many as it has chunks and destinations: the worker's while
+     * the transfer is under way. */
+    struct rt_piece *pieces;
+    size_t npieces;
 
     /* What depends on the arguments, kept from the last call of this row. */
     int known;
@@ -258,9 +274,10 @@ void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct r
                 const struct rt_step *step);
 int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
                  const struct rt_step *step);
-/* Addresses of a step's operands into comm->src and dst; gives the elements of its tile. */
-size_t rt_operands(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
-                   const struct rt_step *step);
+/* The next run of a step's chunks that lie side by side in every operand: their addresses into
+ * comm->src and dst; gives the elements, 0 when no chunk is left. *nth counts the chunks. */
+size_t rt_next_run(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                   const struct rt_step *step, uint32_t *nth);
 
 /* ---- engine_copy.c: the engines that move while the lane goes on */
 peal_status rt_worker_start(struct peal_comm *comm, peal_diag *diag);

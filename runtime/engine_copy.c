@@ -25,14 +25,12 @@
 struct item {
     struct rt_event *event;    /* of the transfer, or what the signal comes after; may be NULL */
     struct rt_sem_out *signal; /* NULL: a transfer */
-    const char *src;
-    char *dst;
-    size_t bytes;
-    size_t begin; /* the part [begin, end) is still to be moved */
-    size_t end;
+    struct rt_piece *pieces;   /* still to be moved */
+    uint32_t npieces;
     uint32_t number; /* signal: the count it makes; transfer: of the event */
+    uint32_t after;  /* signal: the number of its transfer */
     uint32_t digest;
-    int bounced; /* it is read, and waits in the bounce buffer */
+    int bounced; /* the first piece is read, and waits in the bounce buffer */
 };
 
 struct rt_worker {
@@ -74,12 +72,29 @@ static void ring_put(struct rt_worker *worker, const struct item *item)
     (void)pthread_mutex_unlock(&worker->lock);
 }
 
-static void move_in_line(struct peal_comm *comm, const struct rt_step *step, size_t bytes,
-                         struct rt_event *event)
+/* The pieces of a step's present tile; *bytes of all. What lies where it goes to is left out. */
+static uint32_t cut_pieces(struct peal_comm *comm, const struct rt_row *row,
+                           const struct rt_lane *lane, const struct rt_step *step,
+                           struct rt_piece *pieces, size_t *bytes)
 {
-    for (unsigned i = 0; bytes && i < step->ndst; i++)
-        if (comm->dst[i] != comm->src[0])
-            memcpy(comm->dst[i], comm->src[0], bytes);
+    uint32_t count = 0;
+    uint32_t nth = 0;
+    size_t run;
+    *bytes = 0;
+    while ((run = rt_next_run(comm, row, lane, step, &nth) * row->elem_bytes) != 0)
+        for (unsigned i = 0; i < step->ndst; i++) {
+            if (comm->dst[i] == comm->src[0])
+                continue;
+            pieces[count++] = (struct rt_piece){comm->src[0], comm->dst[i], run, 0, run};
+            *bytes += run;
+        }
+    return count;
+}
+
+static void move_in_line(const struct rt_piece *pieces, uint32_t count, struct rt_event *event)
+{
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(pieces[i].dst, pieces[i].src, pieces[i].bytes);
     event->issued++;
     atomic_store_explicit(&event->freed, event->issued, memory_order_relaxed);
     atomic_store_explicit(&event->delivered, event->issued, memory_order_relaxed);
@@ -91,24 +106,20 @@ int rt_async_move(struct peal_comm *comm, const struct rt_row *row, struct rt_la
     struct rt_worker *worker = comm->worker;
     struct rt_event *event = &lane->events[step->event];
     if (atomic_load_explicit(&event->delivered, memory_order_acquire) != event->issued ||
-        ring_room(worker) < step->ndst)
+        ring_room(worker) == 0)
         return 0;
-    size_t bytes = rt_operands(comm, row, lane, step) * row->elem_bytes;
-    if (bytes == 0 || (!comm->chaos && (comm->crowded || bytes <= INLINE_BYTES))) {
-        move_in_line(comm, step, bytes, event);
+    size_t bytes;
+    struct rt_piece *pieces = row->pieces + step->pieces;
+    uint32_t count = cut_pieces(comm, row, lane, step, pieces, &bytes);
+    if (count == 0 || (!comm->chaos && (comm->crowded || bytes <= INLINE_BYTES))) {
+        move_in_line(pieces, count, event);
         return 1;
     }
     event->issued++;
-    event->unread = event->unwritten = step->ndst;
-    for (unsigned i = 0; i < step->ndst; i++) {
-        struct item item = {.event = event,
-                            .src = comm->src[0],
-                            .dst = comm->dst[i],
-                            .bytes = bytes,
-                            .end = bytes,
-                            .number = event->issued};
-        ring_put(worker, &item);
-    }
+    event->unread = event->unwritten = count;
+    struct item item = {
+        .event = event, .pieces = pieces, .npieces = count, .number = event->issued};
+    ring_put(worker, &item);
     return 1;
 }
 
@@ -138,7 +149,7 @@ int rt_async_signal(struct peal_comm *comm, struct rt_lane *lane, const struct r
     struct item item = {
         .event = event, .signal = sem, .number = ++sem->sent, .digest = comm->digest};
     /* The transfer it follows, by the number it has now. */
-    item.begin = event ? event->issued : 0;
+    item.after = event ? event->issued : 0;
     ring_put(worker, &item);
     return 1;
 }
@@ -163,7 +174,7 @@ static int try_signal(const struct item *item)
     uint32_t raised = atomic_load_explicit(&item->signal->raised, memory_order_relaxed);
     if (raised + 1 != item->number)
         return 0;
-    if (item->event && !is_delivered(item->event, (uint32_t)item->begin))
+    if (item->event && !is_delivered(item->event, item->after))
         return 0;
     rt_raise(item->signal->cell, item->number, item->digest);
     atomic_store_explicit(&item->signal->raised, item->number, memory_order_release);
@@ -177,9 +188,12 @@ static void work_plainly(const struct item *item)
         (void)try_signal(item);
         return;
     }
-    memcpy(item->dst, item->src, item->bytes);
-    read_part(item->event, item->number);
-    written_part(item->event, item->number);
+    for (uint32_t i = 0; i < item->npieces; i++) {
+        memcpy(item->pieces[i].dst, item->pieces[i].src, item->pieces[i].bytes);
+        read_part(item->event, item->number);
+    }
+    for (uint32_t i = 0; i < item->npieces; i++)
+        written_part(item->event, item->number);
 }
 
 /* ---- the worker's side: chaos */
@@ -195,40 +209,54 @@ static uint64_t draw(struct rt_worker *worker)
 }
 
 /* Moves the front or the back of what is left. 1: nothing is. */
-static int move_piece(struct rt_worker *worker, struct item *item)
+static int move_part(struct rt_worker *worker, struct rt_piece *piece)
 {
-    size_t left = item->end - item->begin;
-    size_t piece = left > 1 ? 1 + (size_t)(draw(worker) % left) : left;
+    size_t left = piece->end - piece->begin;
+    size_t part = left > 1 ? 1 + (size_t)(draw(worker) % left) : left;
     if (draw(worker) & 1) {
-        memcpy(item->dst + item->begin, item->src + item->begin, piece);
-        item->begin += piece;
+        memcpy(piece->dst + piece->begin, piece->src + piece->begin, part);
+        piece->begin += part;
     } else {
-        item->end -= piece;
-        memcpy(item->dst + item->end, item->src + item->end, piece);
+        piece->end -= part;
+        memcpy(piece->dst + piece->end, piece->src + piece->end, part);
     }
-    return item->begin == item->end;
+    return piece->begin == piece->end;
+}
+
+/* The first piece is where it belongs. 1: it was the last. */
+static int drop_piece(struct item *item)
+{
+    struct rt_event *event = item->event;
+    uint32_t number = item->number;
+    item->pieces[0] = item->pieces[--item->npieces];
+    int last = item->npieces == 0;
+    written_part(event, number);
+    return last;
 }
 
 static int work_in_pieces(struct rt_worker *worker, struct item *item)
 {
+    struct rt_piece *piece = item->pieces;
     if (item->bounced) {
-        memcpy(item->dst, worker->bounce, item->bytes);
-        worker->bounce_used = 0;
-        written_part(item->event, item->number);
-        return 1;
+        memcpy(piece->dst, worker->bounce, piece->bytes);
+        worker->bounce_used = item->bounced = 0;
+        return drop_piece(item);
     }
-    int whole = item->begin == 0 && item->end == item->bytes;
-    if (whole && item->bytes <= BOUNCE_BYTES && !worker->bounce_used && draw(worker) % 2) {
-        memcpy(worker->bounce, item->src, item->bytes);
+    struct rt_piece *any = piece + draw(worker) % item->npieces;
+    struct rt_piece first = *piece;
+    *piece = *any;
+    *any = first;
+    int whole = piece->begin == 0 && piece->end == piece->bytes;
+    if (whole && piece->bytes <= BOUNCE_BYTES && !worker->bounce_used && draw(worker) % 2) {
+        memcpy(worker->bounce, piece->src, piece->bytes);
         worker->bounce_used = item->bounced = 1;
         read_part(item->event, item->number);
         return 0;
     }
-    if (!move_piece(worker, item))
+    if (!move_part(worker, piece))
         return 0;
     read_part(item->event, item->number);
-    written_part(item->event, item->number);
-    return 1;
+    return drop_piece(item);
 }
 
 /* One of the pending items, and none at times. */

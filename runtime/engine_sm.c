@@ -27,11 +27,13 @@ static inline char *operand_at(const struct peal_comm *comm, const struct rt_ope
     }
 }
 
-size_t rt_operands(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
-                   const struct rt_step *step)
+/* Elements of the tile of a step's nth chunk; *offset: its bytes' in the message. */
+static inline size_t tile_of(const struct rt_row *row, const struct rt_lane *lane,
+                             const struct rt_step *step, uint32_t nth, uint64_t *offset)
 {
-    uint64_t first = row->bounds[step->chunk];
-    uint64_t count = row->bounds[step->chunk + 1] - first;
+    uint32_t chunk = step->chunk + nth * step->stride;
+    uint64_t first = row->bounds[chunk];
+    uint64_t count = row->bounds[chunk + 1] - first;
     if (row->tile) {
         uint64_t skip = lane->trip * row->tile;
         first += skip;
@@ -39,13 +41,61 @@ size_t rt_operands(struct peal_comm *comm, const struct rt_row *row, const struc
         if (count > row->tile)
             count = row->tile;
     }
-    uint64_t offset = first * row->elem_bytes;
-    const struct rt_operand *operand = row->operands + step->operands;
+    *offset = first * row->elem_bytes;
+    return (size_t)count;
+}
+
+static inline const struct rt_operand *operands_of(const struct rt_row *row,
+                                                   const struct rt_step *step, uint32_t nth)
+{
+    return row->operands + step->operands + (size_t)nth * ((size_t)step->nsrc + step->ndst);
+}
+
+/* Addresses of the nth chunk's operands into comm->src and dst; gives its elements. */
+static size_t find_operands(struct peal_comm *comm, const struct rt_row *row,
+                            const struct rt_lane *lane, const struct rt_step *step, uint32_t nth)
+{
+    uint64_t offset;
+    size_t count = tile_of(row, lane, step, nth, &offset);
+    const struct rt_operand *operand = operands_of(row, step, nth);
     for (unsigned i = 0; i < step->nsrc; i++)
         comm->src[i] = operand_at(comm, operand++, lane->trip, offset);
     for (unsigned i = 0; i < step->ndst; i++)
         comm->dst[i] = operand_at(comm, operand++, lane->trip, offset);
-    return (size_t)count;
+    return count;
+}
+
+/* Whether each operand of the nth chunk lies `bytes` behind what comm->src and dst hold. */
+static int follows(const struct peal_comm *comm, const struct rt_row *row,
+                   const struct rt_lane *lane, const struct rt_step *step, uint32_t nth,
+                   size_t bytes)
+{
+    uint64_t offset;
+    (void)tile_of(row, lane, step, nth, &offset);
+    const struct rt_operand *operand = operands_of(row, step, nth);
+    for (unsigned i = 0; i < step->nsrc; i++)
+        if (operand_at(comm, operand++, lane->trip, offset) != comm->src[i] + bytes)
+            return 0;
+    for (unsigned i = 0; i < step->ndst; i++)
+        if (operand_at(comm, operand++, lane->trip, offset) != comm->dst[i] + bytes)
+            return 0;
+    return 1;
+}
+
+size_t rt_next_run(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                   const struct rt_step *step, uint32_t *nth)
+{
+    size_t count = 0;
+    while (count == 0 && *nth <= step->more)
+        count = find_operands(comm, row, lane, step, (*nth)++);
+    for (; *nth <= step->more; ++*nth) {
+        uint64_t offset;
+        size_t next = tile_of(row, lane, step, *nth, &offset);
+        if (next && !follows(comm, row, lane, step, *nth, count * row->elem_bytes))
+            break;
+        count += next;
+    }
+    return count;
 }
 
 /* ---- moves and folds of plain memory */
@@ -62,12 +112,9 @@ static void move_plain(struct peal_comm *comm, const struct rt_step *step, size_
     }
 }
 
-void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
-                const struct rt_step *step)
+static void move_run(struct peal_comm *comm, const struct rt_row *row, const struct rt_step *step,
+                     size_t count)
 {
-    size_t count = rt_operands(comm, row, lane, step);
-    if (count == 0)
-        return;
     int stream = row->stream && step->to_out && count * row->elem_bytes >= 4 * RT_BLOCK;
     uint32_t divisor = step->final ? row->divisor : 0;
     if (step->kind == RT_MOVE)
@@ -77,6 +124,15 @@ void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct r
     else
         row->fold[divisor ? 0 : step->shape](comm->dst, step->ndst, comm->src, step->nsrc, count,
                                              divisor);
+}
+
+void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                const struct rt_step *step)
+{
+    uint32_t nth = 0;
+    size_t count;
+    while ((count = rt_next_run(comm, row, lane, step, &nth)) != 0)
+        move_run(comm, row, step, count);
 }
 
 /* ---- packets, block by block. A block is taken once all of its packets are there, so that a
@@ -157,7 +213,7 @@ static void packet_block(struct peal_comm *comm, const struct rt_row *row,
 int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
                  const struct rt_step *step)
 {
-    size_t bytes = rt_operands(comm, row, lane, step) * row->elem_bytes;
+    size_t bytes = find_operands(comm, row, lane, step, 0) * row->elem_bytes;
     size_t at = (size_t)lane->moved;
     do {
         const char *from[PLAN_OPERANDS_MAX + 1];

@@ -12,6 +12,7 @@ struct decode {
     uint32_t *writers;    /* rank that fills each packet slot of this rank, by first_slot + slot */
     uint32_t *first_slot; /* of each region */
     uint32_t noperands;
+    uint32_t npieces;
 };
 
 /* ---- operands */
@@ -84,20 +85,31 @@ static uint8_t move_kind(const struct plan_step *from, const struct plan_operand
 }
 
 /* The destination "as it was" is the first source of a fold into it. */
-static void decode_operands(struct decode *d, const struct plan_step *from, struct rt_step *to)
+static struct rt_operand *decode_chunk(struct decode *d, const struct plan_step *from, uint32_t nth,
+                                       struct rt_operand *out)
 {
     const struct plan_operand *operands = d->rank->operands + from->operands;
+    uint32_t count = (uint32_t)from->nsrc + from->ndst;
+    uint32_t folded = from->op == PLAN_PUT_REDUCE || from->op == PLAN_GET_REDUCE ? 1 : 0;
+    for (uint32_t i = 0; i < count + folded; i++) {
+        struct plan_operand operand =
+            peal_plan_nth(from, operands[i < folded ? from->nsrc : i - folded], nth);
+        decode_operand(d, &operand, out++);
+    }
+    return out;
+}
+
+static void decode_operands(struct decode *d, const struct plan_step *from, struct rt_step *to)
+{
     struct rt_operand *out = d->row->operands + d->noperands;
     to->operands = d->noperands;
     to->nsrc = from->nsrc;
     to->ndst = from->ndst;
     uint32_t packets = 0;
-    if (from->op == PLAN_PUT_REDUCE || from->op == PLAN_GET_REDUCE) {
-        decode_operand(d, &operands[from->nsrc], out++);
+    if (from->op == PLAN_PUT_REDUCE || from->op == PLAN_GET_REDUCE)
         to->nsrc++;
-    }
-    for (uint32_t i = 0; i < (uint32_t)from->nsrc + from->ndst; i++)
-        decode_operand(d, &operands[i], out++);
+    for (uint32_t nth = 0; nth <= from->more; nth++)
+        out = decode_chunk(d, from, nth, out);
     d->noperands = (uint32_t)(out - d->row->operands);
     to->to_out = 1;
     for (uint32_t i = 0; i < (uint32_t)to->nsrc + to->ndst; i++) {
@@ -118,6 +130,12 @@ static void decode_move(struct decode *d, const struct plan_step *from, struct r
     to->final = (from->flags & PLAN_FLAG_FINAL) != 0;
     to->event = from->event;
     to->chunk = from->chunk;
+    to->more = from->more;
+    to->stride = from->stride;
+    if (to->kind == RT_ASYNC) {
+        to->pieces = d->npieces;
+        d->npieces += (from->more + 1) * from->ndst;
+    }
     decode_operands(d, from, to);
     to->shape = (uint8_t)kern_shape(to->nsrc, to->ndst);
     to->shape_one = (uint8_t)kern_shape(to->nsrc, 1);
@@ -190,6 +208,12 @@ static void note_packet(struct decode *d, uint32_t writer, const struct plan_ope
         d->writers[d->first_slot[operand->index] + operand->slot] = writer;
 }
 
+static void note_reach(struct rt_row *row, const struct plan_step *step, uint8_t reach)
+{
+    for (uint32_t nth = 0; nth <= step->more; nth++)
+        row->reached[step->chunk + nth * step->stride] |= reach;
+}
+
 static void note_step(struct decode *d, uint32_t rank, const struct plan_step *step)
 {
     const struct plan_operand *operands = d->plan->ranks[rank].operands + step->operands;
@@ -198,9 +222,9 @@ static void note_step(struct decode *d, uint32_t rank, const struct plan_step *s
         const struct plan_operand *operand = &operands[i];
         int foreign = rank != d->comm->rank && operand->rank == d->comm->rank;
         if (operand->buffer == PLAN_BUF_IN && foreign)
-            d->row->reached[step->chunk] |= RT_REACH_IN;
+            note_reach(d->row, step, RT_REACH_IN);
         if (operand->buffer == PLAN_BUF_OUT && foreign)
-            d->row->reached[step->chunk] |= RT_REACH_OUT;
+            note_reach(d->row, step, RT_REACH_OUT);
         if (operand->buffer == PLAN_BUF_OUT && (i < step->nsrc || reads_dst))
             d->row->out_reread = 1;
         if (i >= step->nsrc)
@@ -247,7 +271,17 @@ static uint32_t count_operands(const struct plan_rank *rank)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < rank->nsteps; i++)
-        count += (uint32_t)rank->steps[i].nsrc + rank->steps[i].ndst + 1;
+        count +=
+            ((uint32_t)rank->steps[i].nsrc + rank->steps[i].ndst + 1) * (rank->steps[i].more + 1);
+    return count;
+}
+
+static size_t count_pieces(const struct plan_rank *rank)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < rank->nsteps; i++)
+        if (rank->steps[i].event != PLAN_NO_EVENT)
+            count += ((size_t)rank->steps[i].more + 1) * rank->steps[i].ndst;
     return count;
 }
 
@@ -282,7 +316,9 @@ static peal_status row_memory(struct decode *d)
         return PEAL_ERR_MEMORY;
     if (has_async(d->rank)) {
         row->events = peal_calloc(ctx, (size_t)row->nlanes * PLAN_EVENTS_MAX, sizeof *row->events);
-        if (!row->events)
+        row->npieces = count_pieces(d->rank);
+        row->pieces = peal_calloc(ctx, row->npieces, sizeof *row->pieces);
+        if (!row->events || !row->pieces)
             return PEAL_ERR_MEMORY;
     }
     return copy_weights(d);
@@ -421,6 +457,7 @@ static void free_row(peal_ctx *ctx, struct rt_row *row)
     peal_free(ctx, row->steps, row->nsteps * sizeof *row->steps);
     peal_free(ctx, row->operands, row->noperands * sizeof *row->operands);
     peal_free(ctx, row->events, (size_t)row->nlanes * PLAN_EVENTS_MAX * sizeof *row->events);
+    peal_free(ctx, row->pieces, row->npieces * sizeof *row->pieces);
 }
 
 void rt_image_free(struct peal_comm *comm)

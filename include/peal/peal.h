@@ -459,6 +459,7 @@ typedef struct peal_step_info {
     peal_engine engine;
     int moves_data;
     char text[512];
+    uint32_t chunks; /* that a data step moves as one message; 0 of other steps */
 } peal_step_info;
 /* The 128-bit identity of a row's plan as 32 hex digits. ERR_ARG when the row
  * holds no program. */

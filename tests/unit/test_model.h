@@ -18,6 +18,7 @@
 
 #define MODEL_RANKS 16u
 #define MODEL_CALLS 8u
+#define MODEL_SPAN 16u /* chunks of a step, at most */
 
 struct model_value {
     uint64_t tree; /* which additions, and where rounded */
@@ -45,7 +46,7 @@ struct model_event {
     const struct plan_step *step;
     uint32_t rank, call, trip;
     uint32_t issued, freed, delivered;
-    struct model_value value;
+    struct model_value value[MODEL_SPAN];
 };
 
 struct model_signal {
@@ -64,8 +65,8 @@ struct model_lane {
     uint32_t rank, lane;
     uint32_t pc, trip;
     uint32_t begun; /* the step: 1 + stores made */
-    struct model_value value;
-    uint32_t order[PLAN_OPERANDS_MAX]; /* of its stores */
+    struct model_value value[MODEL_SPAN];
+    uint32_t order[PLAN_OPERANDS_MAX * MODEL_SPAN]; /* of its stores */
 };
 
 struct model_rank {
@@ -154,23 +155,25 @@ static inline struct model_value model_add(struct model *m, uint32_t rank, uint3
     return a;
 }
 
-/* What the step stores, from what its sources hold now. */
-static inline struct model_value model_fold(struct model *m, uint32_t rank, uint32_t call,
-                                            uint32_t trip, const struct plan_step *step,
-                                            const void *self)
+/* What the step stores for the nth chunk, from what its sources hold now. */
+static inline struct model_value model_fold_nth(struct model *m, uint32_t rank, uint32_t call,
+                                                uint32_t trip, const struct plan_step *step,
+                                                uint32_t nth, const void *self)
 {
     const struct plan_operand *operand = &m->calls[call].plan->ranks[rank].operands[step->operands];
     uint32_t first = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
     uint32_t terms = step->nsrc + first;
     struct model_value value = {0};
     for (uint32_t i = 0; i < terms; i++) {
-        struct model_cell *cell = model_cell(m, rank, call, trip, &operand[(i + first) % terms]);
+        struct plan_operand source = peal_plan_nth(step, operand[(i + first) % terms], nth);
+        struct model_cell *cell = model_cell(m, rank, call, trip, &source);
         struct model_value term = cell->value;
         if (cell->owner && cell->owner != self)
             model_wrong(m, rank, call, "reads what is being written");
         int rounded = i + 1 == terms && !(step->flags & PLAN_FLAG_FINAL);
         value = i ? model_add(m, rank, call, value, term, rounded) : term;
-        if (!value.good || value.chunk != step->chunk || value.tile != trip || value.call != call)
+        uint32_t chunk = step->chunk + nth * step->stride;
+        if (!value.good || value.chunk != chunk || value.tile != trip || value.call != call)
             model_wrong(m, rank, call, "a source does not hold the step's tile");
     }
     if (step->flags & PLAN_FLAG_FINAL) {
@@ -182,17 +185,52 @@ static inline struct model_value model_fold(struct model *m, uint32_t rank, uint
     return value;
 }
 
+static inline void model_fold(struct model *m, uint32_t rank, uint32_t call, uint32_t trip,
+                              const struct plan_step *step, const void *self,
+                              struct model_value *value)
+{
+    ck_assert_uint_lt(step->more, MODEL_SPAN);
+    for (uint32_t nth = 0; nth <= step->more; nth++)
+        value[nth] = model_fold_nth(m, rank, call, trip, step, nth, self);
+}
+
 static inline int model_same(const struct model_value *a, const struct model_value *b)
 {
     return a->tree == b->tree && a->call == b->call && a->good && b->good && a->final == b->final;
 }
 
+/* What the step would store now is what it has set out to store. */
+static inline void model_still(struct model *m, uint32_t rank, uint32_t call, uint32_t trip,
+                               const struct plan_step *step, const void *self,
+                               const struct model_value *value)
+{
+    struct model_value now[MODEL_SPAN];
+    model_fold(m, rank, call, trip, step, self, now);
+    for (uint32_t nth = 0; nth <= step->more; nth++)
+        if (!model_same(&now[nth], &value[nth]))
+            model_wrong(m, rank, call, "a source changes under the step");
+}
+
+/* A step's stores, numbered destination by destination for each chunk. */
+static inline uint32_t model_stores(const struct plan_step *step)
+{
+    return (step->more + 1) * step->ndst;
+}
+
+static inline struct plan_operand model_destination(const struct model *m, uint32_t rank,
+                                                    uint32_t call, const struct plan_step *step,
+                                                    uint32_t store)
+{
+    const struct plan_operand *operand = &m->calls[call].plan->ranks[rank].operands[step->operands];
+    return peal_plan_nth(step, operand[step->nsrc + store % step->ndst], store / step->ndst);
+}
+
 static inline void model_begin(struct model *m, uint32_t rank, uint32_t call, uint32_t trip,
                                const struct plan_step *step, const void *self)
 {
-    const struct plan_operand *operand = &m->calls[call].plan->ranks[rank].operands[step->operands];
-    for (uint32_t d = 0; d < step->ndst; d++) {
-        struct model_cell *cell = model_cell(m, rank, call, trip, &operand[step->nsrc + d]);
+    for (uint32_t s = 0; s < model_stores(step); s++) {
+        struct plan_operand to = model_destination(m, rank, call, step, s);
+        struct model_cell *cell = model_cell(m, rank, call, trip, &to);
         if (cell->owner)
             model_wrong(m, rank, call, "writes what is being written");
         cell->owner = self;
@@ -200,15 +238,14 @@ static inline void model_begin(struct model *m, uint32_t rank, uint32_t call, ui
 }
 
 static inline void model_store(struct model *m, uint32_t rank, uint32_t call, uint32_t trip,
-                               const struct plan_step *step, uint32_t d,
+                               const struct plan_step *step, uint32_t s,
                                const struct model_value *value)
 {
-    const struct plan_operand *operand =
-        &m->calls[call].plan->ranks[rank].operands[step->operands + step->nsrc + d];
-    struct model_cell *cell = model_cell(m, rank, call, trip, operand);
-    cell->value = *value;
+    struct plan_operand to = model_destination(m, rank, call, step, s);
+    struct model_cell *cell = model_cell(m, rank, call, trip, &to);
+    cell->value = value[s / step->ndst];
     cell->owner = NULL;
-    if (operand->buffer == PLAN_BUF_PACKET)
+    if (to.buffer == PLAN_BUF_PACKET)
         cell->stamp = call + 1;
 }
 
@@ -285,7 +322,7 @@ static inline int model_data(struct model *m, struct model_lane *lane, uint32_t 
         event->rank = lane->rank;
         event->call = call;
         event->trip = lane->trip;
-        event->value = model_fold(m, lane->rank, call, lane->trip, step, event);
+        model_fold(m, lane->rank, call, lane->trip, step, event, event->value);
         event->issued++;
         model_begin(m, lane->rank, call, lane->trip, step, event);
         return 2;
@@ -293,9 +330,9 @@ static inline int model_data(struct model *m, struct model_lane *lane, uint32_t 
     if (!lane->begun) {
         if (!model_packets_there(m, lane, call, step))
             return 0;
-        lane->value = model_fold(m, lane->rank, call, lane->trip, step, lane);
+        model_fold(m, lane->rank, call, lane->trip, step, lane, lane->value);
         model_begin(m, lane->rank, call, lane->trip, step, lane);
-        for (uint32_t i = 0; i < step->ndst; i++) {
+        for (uint32_t i = 0; i < model_stores(step); i++) {
             uint32_t j = model_below(m, i + 1);
             lane->order[i] = lane->order[j];
             lane->order[j] = i;
@@ -303,13 +340,10 @@ static inline int model_data(struct model *m, struct model_lane *lane, uint32_t 
         lane->begun = 1;
         return 1;
     }
-    if (lane->begun == 1) { /* no store was made yet, so that all sources are as they were */
-        struct model_value now = model_fold(m, lane->rank, call, lane->trip, step, lane);
-        if (!model_same(&now, &lane->value))
-            model_wrong(m, lane->rank, call, "a source changes under the step");
-    }
-    model_store(m, lane->rank, call, lane->trip, step, lane->order[lane->begun - 1], &lane->value);
-    if (lane->begun++ < step->ndst)
+    if (lane->begun == 1) /* no store was made yet, so that all sources are as they were */
+        model_still(m, lane->rank, call, lane->trip, step, lane, lane->value);
+    model_store(m, lane->rank, call, lane->trip, step, lane->order[lane->begun - 1], lane->value);
+    if (lane->begun++ < model_stores(step))
         return 1;
     lane->begun = 0;
     return 2;
@@ -413,15 +447,12 @@ static inline int model_transfer(struct model *m, struct model_event *event)
     if (event->delivered == event->issued)
         return 0;
     if (event->freed != event->issued) {
-        struct model_value now =
-            model_fold(m, event->rank, event->call, event->trip, event->step, event);
-        if (!model_same(&now, &event->value))
-            model_wrong(m, event->rank, event->call, "a source changes under a transfer");
+        model_still(m, event->rank, event->call, event->trip, event->step, event, event->value);
         event->freed++;
         return 1;
     }
-    for (uint32_t d = 0; d < event->step->ndst; d++)
-        model_store(m, event->rank, event->call, event->trip, event->step, d, &event->value);
+    for (uint32_t s = 0; s < model_stores(event->step); s++)
+        model_store(m, event->rank, event->call, event->trip, event->step, s, event->value);
     event->delivered++;
     return 1;
 }

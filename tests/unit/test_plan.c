@@ -202,6 +202,15 @@ static void spoil_what(struct peal_plan *plan)
 {
     first_step(plan)->what = 1;
 }
+static void spoil_span(struct peal_plan *plan)
+{
+    first_step(plan)->stride = 1;
+}
+static void spoil_packets(struct peal_plan *plan)
+{
+    plan->nchunks = 2;
+    first_step(plan)->more = first_step(plan)->stride = 1;
+}
 static void spoil_event(struct peal_plan *plan)
 {
     first_step(plan)->event = 0;
@@ -289,6 +298,9 @@ static const struct spoilt spoilts[] = {
      "rank 0 lane 0 step 0 (put): the step has no use for its field after, which is set"},
     {spoil_what,
      "rank 0 lane 0 step 0 (put): the step has no use for its field what, which is set"},
+    {spoil_span, "rank 0 lane 0 step 0 (put): a span of several chunks has a stride, and one chunk "
+                 "has none"},
+    {spoil_packets, "rank 0 lane 0 step 0 (put): packets are not moved in spans"},
     {spoil_event, "rank 0 lane 0 step 0 (put): a step of sm has no event"},
     {spoil_op, "rank 0 lane 0 step 0: opcode 9 is not below 9"},
     {spoil_engine, "rank 0 lane 0 step 0 (put): engine 6 is not below 6"},
@@ -321,6 +333,42 @@ START_TEST(spoilt_plans_are_not_sealed)
     ck_assert_str_eq(diag.text, spoilts[_i].golden);
     ck_assert(plan->id.low == id.low && plan->id.high == id.high);
     peal_table_destroy(table);
+}
+END_TEST
+
+/* What a rank's spans stand for is bounded, for it is held in memory to run them. */
+START_TEST(spans_stand_for_a_bounded_number_of_moves)
+{
+    struct peal_plan *plan;
+    peal_diag diag = PEAL_DIAG_INIT;
+    ck_assert_int_eq(peal_plan_create(ctx, 1, &plan), PEAL_OK);
+    struct plan_rank *rank = &plan->ranks[0];
+    enum { STEPS = 33 };
+    static const struct plan_operand both[2] = {{.buffer = PLAN_BUF_IN}, {.buffer = PLAN_BUF_OUT}};
+    plan->max_bytes = 8;
+    plan->nchunks = PLAN_CHUNKS_MAX;
+    peal_copy_text(plan->algorithm, sizeof plan->algorithm, "x");
+    rank->lanes = peal_calloc(ctx, 1, sizeof *rank->lanes);
+    rank->steps = peal_calloc(ctx, STEPS, sizeof *rank->steps);
+    rank->operands = peal_calloc(ctx, 2, sizeof *rank->operands);
+    ck_assert(rank->lanes && rank->steps && rank->operands);
+    rank->nlanes = rank->lanes_capacity = 1;
+    rank->nsteps = rank->steps_capacity = rank->lanes[0].body = STEPS;
+    rank->noperands = rank->operands_capacity = 2;
+    memcpy(rank->operands, both, sizeof both);
+    for (uint32_t i = 0; i < STEPS; i++)
+        rank->steps[i] = (struct plan_step){.op = PLAN_COPY,
+                                            .event = PLAN_NO_EVENT,
+                                            .after = PLAN_NO_EVENT,
+                                            .nsrc = 1,
+                                            .ndst = 1,
+                                            .more = PLAN_CHUNKS_MAX - 1,
+                                            .stride = 1};
+    ck_assert_int_eq(peal_plan_seal(plan, &diag), PEAL_ERR_PLAN);
+    ck_assert_str_eq(diag.text, "rank 0: the spans of a rank have more than 2^28 operands");
+    rank->nsteps = rank->lanes[0].body = STEPS - 1;
+    ck_assert_int_eq(peal_plan_seal(plan, NULL), PEAL_OK);
+    peal_plan_destroy(plan);
 }
 END_TEST
 
@@ -428,13 +476,18 @@ START_TEST(steps_are_told_one_by_one)
     ck_assert_str_eq(step.section, "body");
     ck_assert_int_eq(step.engine, PEAL_ENGINE_STAGED);
     ck_assert_int_eq(step.moves_data, 1);
+    ck_assert_uint_eq(step.chunks, 1);
     ck_assert_str_eq(step.text, "put c0: in[0] -> s0[1] r1.s0[6]@1 staged e0");
     ck_assert_int_eq(peal_table_step(table, 1, 0, 0, 0, &step), PEAL_OK);
     ck_assert_str_eq(step.section, "pre");
-    ck_assert_int_eq(peal_table_step(table, 1, 0, 0, 10, &step), PEAL_OK);
+    ck_assert_uint_eq(step.chunks, 0);
+    ck_assert_int_eq(peal_table_step(table, 1, 0, 0, 9, &step), PEAL_OK);
+    ck_assert_str_eq(step.text, "put c0*2+2: out[0] -> r1.s0[4]@1 staged e0");
+    ck_assert_uint_eq(step.chunks, 2);
+    ck_assert_int_eq(peal_table_step(table, 1, 0, 0, 12, &step), PEAL_OK);
     ck_assert_str_eq(step.section, "post");
     ck_assert_str_eq(step.text, "await e15 delivered");
-    ck_assert_int_eq(peal_table_step(table, 1, 0, 0, 11, &step), PEAL_ERR_ARG);
+    ck_assert_int_eq(peal_table_step(table, 1, 0, 0, 13, &step), PEAL_ERR_ARG);
     ck_assert_int_eq(peal_table_step(table, 1, 0, 1, 0, &step), PEAL_ERR_ARG);
     ck_assert_int_eq(peal_table_step(table, 1, 0, 2, 0, &step), PEAL_ERR_ARG);
     ck_assert_int_eq(peal_table_step(table, 2, 0, 0, 0, &step), PEAL_ERR_ARG);
@@ -473,6 +526,7 @@ int main(void)
     tcase_add_test(tests, engines_follow_the_path);
     tcase_add_loop_test(tests, spoilt_plans_are_not_sealed, 0,
                         (int)(sizeof spoilts / sizeof *spoilts));
+    tcase_add_test(tests, spans_stand_for_a_bounded_number_of_moves);
     tcase_add_test(tests, plans_have_one_to_65536_ranks);
     tcase_add_test(tests, lanes_may_lie_in_any_order);
     tcase_add_test(tests, lookup_finds_the_row_of_a_size);

@@ -127,6 +127,16 @@ static const struct wrong_text wrong_texts[] = {
     {"p0[1] -> out[0]", "r1.p0[1]@1 -> out[0]",
      "t.s:13:9: rank 0 lane 0 step 1 (reduce): a link does not run from the rank that is read to "
      "this one"},
+    {"in[0] -> r1.p0[0]@1", "in[0]*2 -> r1.p0[0]@1", "t.s:12:22: expected ->, found '*'"},
+    {"put c0: in", "put c0*1: in", "t.s:12:16: a span has at least 2 chunks"},
+    {"put c0: in", "put c0*x: in", "t.s:12:16: expected a number of chunks, found 'x'"},
+    {"put c0: in", "put c0*2+: in", "t.s:12:18: expected chunks from one to the next, found ':'"},
+    {"put c0: in", "put c0+2: in", "t.s:12:15: expected :, found '+'"},
+    {"put c0: in", "put c0*2: in",
+     "t.s:12:9: rank 0 lane 0 step 0 (put): the last chunk of a span 1 is not below 1"},
+    {"c1: s0[0]", "c1*2+0: s0[0]",
+     "t.s:39:9: rank 0 lane 0 step 4 (copy): a span of several chunks has a stride, and one chunk "
+     "has none"},
     {"tile 262144", "tile 100", "t.s:19:1: tile is not a multiple of 128 bytes"},
     {"tile 262144", "tile 18446744073709551616",
      "t.s:24:8: expected bytes of a tile, found '18446744073709551616'"},
@@ -156,9 +166,9 @@ static const struct wrong_text wrong_texts[] = {
      "destination"},
     {"lag 2", "lag 65536", "t.s:42:23: expected a lag of at most 65535, found '65536'"},
     {"e0 free", "e0 fre",
-     "t.s:45:18: expected free or delivered, found 'fre'; did you mean "
+     "t.s:47:18: expected free or delivered, found 'fre'; did you mean "
      "'free'?"},
-    {"host 3", "host 65536", "t.s:48:3: rank 1: host 65536 is not below 65536"},
+    {"host 3", "host 65536", "t.s:50:3: rank 1: host 65536 is not below 65536"},
 };
 
 /* The sample with the first `old` replaced; freed with free. */

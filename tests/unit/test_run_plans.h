@@ -177,6 +177,51 @@ static inline void write_async(const struct plan_text *p, unsigned long long lo,
     }
 }
 
+/* The same by spans: rank r owns three chunks, which travel as one: r, n + r and 2n + r of an even
+ * number of ranks, else 3r, 3r + 1 and 3r + 2, which lie side by side. */
+static inline void write_spans(const struct plan_text *p, unsigned long long lo,
+                               unsigned long long hi)
+{
+    unsigned n = p->ranks;
+    unsigned stride = n % 2 ? 1 : n;
+    unsigned own = n % 2 ? 3 : 1; /* times the rank: its first chunk */
+    int async = p->engine[0] != 's' || p->engine[1] != 'm';
+    write_head(p, "spans", lo, hi, 3 * n, 3);
+    fprintf(p->to, "region scratch width %u depth %u slot %u\n", 3 * n, p->depth, p->slot);
+    write_links(p);
+    for (unsigned r = 0; r < n; r++) {
+        fprintf(p->to, "rank %u host 0\nlane body\n", r);
+        for (unsigned i = 1; i < n; i++) {
+            unsigned to = (r + i) % n;
+            char event[16] = "";
+            (void)snprintf(event, sizeof event, async ? " e%u" : "", i);
+            fprintf(p->to, "wait r%u.2 lag %u\nput c%u*3+%u: in[%u] -> r%u.s0[%u]@%u %s%s\n", to,
+                    p->depth, own * to, stride, own * to, to, 3 * r, link_of(p, r, to), p->engine,
+                    event);
+            fprintf(p->to, "signal r%u.0 %s%s%s\n", to, p->engine, async ? " after" : "", event);
+        }
+        write_each(p, r, "wait", 0, "");
+        fprintf(p->to, "reduce c%u*3+%u:", own * r, stride);
+        for (unsigned i = 0; i < n; i++)
+            fprintf(p->to, i == r ? " in[%u]" : " s0[%u]", i == r ? own * i : 3 * i);
+        fprintf(p->to, " -> s0[%u] out[%u] sm final\n", 3 * r, own * r);
+        write_each(p, r, "signal", 2, p->engine);
+        for (unsigned i = 1; i < n; i++) {
+            unsigned to = (r + i) % n;
+            char event[16] = "";
+            (void)snprintf(event, sizeof event, async ? " e%u" : "", n + i);
+            fprintf(p->to, "put c%u*3+%u: %s[%u] -> r%u.out[%u]@%u %s%s\n", own * r, stride,
+                    i % 2 ? "out" : "s0", i % 2 ? own * r : 3 * r, to, own * r, link_of(p, r, to),
+                    p->engine, event);
+            fprintf(p->to, "signal r%u.1 %s%s%s\n", to, p->engine, async ? " after" : "", event);
+        }
+        write_each(p, r, "wait", 1, "");
+        fprintf(p->to, "post\n");
+        for (unsigned i = 1; async && i < n; i++)
+            fprintf(p->to, "await e%u free\nawait e%u free\n", i, n + i);
+    }
+}
+
 /* Each lane shifts: rank 0 folds what others put_reduce into it, and puts it back. */
 static inline void write_star(const struct plan_text *p, unsigned long long lo,
                               unsigned long long hi)

@@ -278,6 +278,98 @@ START_TEST(chunks_and_lanes)
 }
 END_TEST
 
+/* Chunk by chunk what moves alone is allowed to; the two ranks exchange four chunks as one. */
+#define SPANS "chunks 4 semaphores 4 region scratch width 8 depth 2 slot 4352 "
+#define SPANS_TILED "chunks 4 semaphores 4 tile 128 region scratch width 8 depth 2 slot 128 "
+#define SPAN0 "put c0*4: in[0] -> r1.s0[0]@1 sm signal r1.0 sm "
+#define SPAN1 "put c0*4: in[0] -> r0.s0[0]@2 sm signal r0.0 sm "
+#define FOLDS0 "wait r1.0 reduce c0*4: in[0] s0[0] -> out[0] sm final "
+#define FOLDS1 "wait r0.0 reduce c0*4: in[0] s0[0] -> out[0] sm final "
+#define FAR_SPAN(rank, link, engine, rest)                                                         \
+    "lane body put c0*4: in[0] -> r" rank ".s0[0]@" link " " engine " e0 signal r" rank            \
+    ".0 " engine " after e0 wait r" rank ".0 " rest
+
+START_TEST(spans)
+{
+    PROVEN(SPANS DIRECT, {"lane body " SPAN0 FOLDS0, "lane body " SPAN1 FOLDS1});
+    PROVEN(SPANS_TILED DIRECT, {"lane body " SPAN0 FOLDS0, "lane body " SPAN1 FOLDS1});
+    /* Sent by twos and threes, folded by strides; the slots tell which chunk is which. */
+    PROVEN(SPANS DIRECT,
+           {"lane body put c0*2+2: in[0] -> r1.s0[2]@1 sm put c1*2+2: in[1] -> r1.s0[4]@1 sm "
+            "signal r1.0 sm " FOLDS0,
+            "lane body put c0*3: in[0] -> r0.s0[0]@2 sm put c3: in[3] -> r0.s0[3]@2 sm "
+            "signal r0.0 sm wait r0.0 reduce c0*2+2: in[0] s0[2] -> s0[2] out[0] sm final "
+            "reduce c1*2+2: s0[4] in[1] -> out[1] sm final"});
+    PROVEN(
+        SPANS NET,
+        {FAR_SPAN("1", "1", "rdma", "await e0 free reduce c0*4: in[0] s0[0] -> out[0] sm final"),
+         FAR_SPAN("0", "2", "rdma", "await e0 free reduce c0*4: in[0] s0[0] -> out[0] sm final")});
+    /* Of a span, each chunk folds its own: the destination is the source, slot by slot. */
+    PROVEN(SPANS DIRECT, {"lane body " SPAN0 "wait r1.0 reduce c0*4: in[0] s0[0] -> s0[0] sm final "
+                          "copy c0*4: s0[0] -> out[0] sm",
+                          "lane body " SPAN1 FOLDS1});
+}
+END_TEST
+
+START_TEST(wrong_spans)
+{
+    /* A chunk too few, too many or another. */
+    WRONG("result", 0, 0, 3, "read before anything is there", SPANS DIRECT,
+          {"lane body " SPAN0 FOLDS0,
+           "lane body put c0*3: in[0] -> r0.s0[0]@2 sm signal r0.0 sm " FOLDS1});
+    WRONG("result", 0, -1, -1, "out[3] tile 0 is never written", SPANS DIRECT,
+          {"lane body " SPAN0 "wait r1.0 reduce c0*3: in[0] s0[0] -> out[0] sm final",
+           "lane body " SPAN1 FOLDS1});
+    WRONG("result", 0, 0, 3, "moves chunk 1 tile 0, but the source holds chunk 2", SPANS DIRECT,
+          {"lane body " SPAN0 FOLDS0,
+           "lane body put c0*2+2: in[0] -> r0.s0[0]@2 sm put c1*2+2: in[1] -> r0.s0[2]@2 sm "
+           "signal r0.0 sm " FOLDS1});
+    REFUSED("result", 0, 0, 4, "already final", SPANS DIRECT,
+            {"lane body " SPAN0 FOLDS0 "reduce c2*2: out[2] s0[2] -> out[2] sm",
+             "lane body " SPAN1 FOLDS1});
+    /* The last chunk of a span is put behind the signal, or is not waited for. */
+    WRONG("race", 0, 0, 3, "reading r0.scratch region 0 slot 3 is not ordered", SPANS DIRECT,
+          {"lane body " SPAN0 FOLDS0 "wait r1.1",
+           "lane body put c0*3: in[0] -> r0.s0[0]@2 sm signal r0.0 sm "
+           "put c3: in[3] -> r0.s0[3]@2 sm signal r0.1 sm " FOLDS1});
+    /* Input that the transfer of a span still reads, its last chunk alone. */
+    WRONG(
+        "race", 0, 0, 3, "writing r0.out[3] tile 0 is not ordered", SPANS NET,
+        {FAR_SPAN("1", "1", "rdma",
+                  "reduce c3: in[3] s0[3] -> out[3] sm final "
+                  "await e0 free reduce c0*3: in[0] s0[0] -> out[0] sm final"),
+         FAR_SPAN("0", "2", "rdma", "await e0 free reduce c0*4: in[0] s0[0] -> out[0] sm final")});
+    /* A slot that is a source of one chunk and a destination of another. */
+    REFUSED("race", 0, 0, 4, "slots from 1 and from 0 of region 0 overlap", SPANS DIRECT,
+            {"lane body " SPAN0 FOLDS0 "copy c0*2: s0[0] -> s0[1] sm", "lane body " SPAN1 FOLDS1});
+    REFUSED("race", 0, 0, 4, "slots from 5 and from 6 of region 0 overlap", SPANS DIRECT,
+            {"lane body " SPAN0 FOLDS0 "copy c0*2: in[0] -> s0[5] s0[6] sm",
+             "lane body " SPAN1 FOLDS1});
+    REFUSED(
+        "bounds", 0, 0, 0, "must carry the step's chunk", SPANS DIRECT,
+        {"lane body put c0*2: in[2] -> r1.s0[0]@1 sm " SPAN0 FOLDS0, "lane body " SPAN1 FOLDS1});
+}
+END_TEST
+
+/* Blocks of a span that a rank does not hold. */
+START_TEST(spans_stay_within_a_buffer)
+{
+    static const char text[] =
+        "peal-table 1 plan reduce-scatter ranks 2 bytes 0..4096 algorithm x chunks 4 semaphores 1 "
+        "region scratch width 4 depth 1 slot 4352 " DIRECT "rank 0 lane body "
+        "put c2*2: in[2] -> r1.s0[0]@1 sm signal r1.0 sm wait r1.0 "
+        "reduce c1*2: in[1] s0[0] -> out[1] sm final rank 1 lane body signal r0.0 sm wait r0.0 "
+        "reduce c2*2: in[2] s0[0] -> out[2] sm final ";
+    const struct wanted wanted = {"bounds", 0, 0, 3, "rank 0 has no chunk 2 in its output"};
+    struct heard heard = {0, 0, &wanted, ""};
+    peal_table *table = NULL;
+    ck_assert_int_eq(peal_table_assemble(ctx, text, sizeof text - 1, "t", NULL, &table), PEAL_OK);
+    ck_assert_int_eq(peal_table_verify(table, hear, &heard, NULL, NULL), PEAL_ERR_UNPROVEN);
+    ck_assert_msg(heard.found, "%s", heard.said);
+    peal_table_destroy(table);
+}
+END_TEST
+
 /* ---- what is not: results */
 
 START_TEST(results)
@@ -584,6 +676,9 @@ int main(void)
     tcase_add_test(tcase, asynchronous_engines);
     tcase_add_test(tcase, semaphores);
     tcase_add_test(tcase, chunks_and_lanes);
+    tcase_add_test(tcase, spans);
+    tcase_add_test(tcase, wrong_spans);
+    tcase_add_test(tcase, spans_stay_within_a_buffer);
     tcase_add_test(tcase, results);
     tcase_add_test(tcase, numbers);
     tcase_add_test(tcase, deadlocks);
