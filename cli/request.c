@@ -188,7 +188,7 @@ int check_decided(const struct cli *cli, const peal_table *table)
         if (cli_given(cli, decided[i]))
             return say_usage("--%s is decided in a plan file; give the topology",
                              cli_options[decided[i]].name);
-    if (cli_given(cli, OPT_BYTES) && cli->verb != VERB_RUN)
+    if (cli_given(cli, OPT_BYTES) && cli->verb != VERB_RUN && cli->verb != VERB_SIM)
         return say_usage("--bytes is decided in a plan file; give the topology");
     ranks = info.ranks;
     CLI_TRY(cli_u32(cli, OPT_RANKS, &ranks));

@@ -1,275 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allgather along packed spanning trees: each rank's block is cut into as many chunks as trees
- * leave the rank, and each chunk flows down its own tree. All trees together load every link no
- * more than the exact optimum needs (pack.h), whatever the network looks like.
- *
- * A rank works off its chunks by its own depth in their trees: what a parent sends first its
- * child expects first, and nobody waits for what comes later.
+ * Collectives along packed spanning trees: all trees together load every link no more than the
+ * exact optimum needs (pack.h), whatever the network looks like. Allgather and broadcast go down
+ * the trees of the roots; reduce-scatter and reduce go up those of the reversed network; allreduce
+ * goes up, and down again.
  */
-#include "compiler.h"
-#include "pack.h"
+#include "packed.h"
 
 #include <stdio.h>
 
-#define SEM_ENTER 0u /* child to parent */
-#define SEM_DATA 1u
-#define SEMS 2u
-#define PACKED_RANKS_MAX 64u /* of a graph that is searched */
+/* Of large groups, whose trees take long to find, some only. */
+static const uint32_t tree_counts[] = {1, 2, 3, 4, 6, 8, 12, 16, 0};
+#define ASKS (sizeof tree_counts / sizeof tree_counts[0])
+#define MANY_RANKS 32u
 
-/* One chunk's tree as a rank sees it. */
-struct seat {
-    uint32_t chunk;
-    uint32_t parent; /* NO_RANK: the root */
-    uint32_t depth;
-    uint32_t first_child; /* into children */
-    uint32_t children;
-};
+/* ---- the planner's forests ----------------------------------------------------------------- */
 
-struct seats {
-    peal_ctx *ctx;
-    uint32_t count; /* chunks */
-    struct seat *seat;
-    uint32_t *child;
-};
-
-/* ---- which tree a chunk takes ------------------------------------------------------------ */
-
-/* The tree of the j-th chunk of a root's block: trees count as often as their multiplicity. */
-static uint32_t tree_of(const struct pack_forest *forest, uint32_t root, uint64_t j)
+void peal_packed_forget(struct planner *planner)
 {
-    for (uint32_t t = 0; t < forest->ntrees; t++) {
-        const struct pack_tree *tree = &forest->trees[t];
-        if (tree->root != root)
-            continue;
-        if (j < tree->multiplicity)
-            return t;
-        j -= tree->multiplicity;
+    for (uint32_t i = 0; i < planner->nforests; i++)
+        peal_pack_forest_free(&planner->forests[i]);
+    peal_free(planner->ctx, planner->forests, planner->forests_capacity * sizeof *planner->forests);
+    planner->forests = NULL;
+    planner->nforests = 0;
+}
+
+static peal_status keep_forest(struct planner *planner, struct pack_forest *forest, uint32_t *index)
+{
+    peal_status status =
+        peal_grow(planner->ctx, (void **)&planner->forests, &planner->forests_capacity,
+                  (size_t)planner->nforests + 1, sizeof *planner->forests, 1u << 16);
+    if (status != PEAL_OK) {
+        peal_pack_forest_free(forest);
+        return status;
     }
-    return 0;
+    *index = planner->nforests;
+    planner->forests[planner->nforests++] = *forest;
+    return PEAL_OK;
 }
 
-static uint32_t depth_in(const struct pack_hop *hops, uint32_t count, uint32_t rank)
+/* Forests with each number of trees that there are; index[i] NO_RANK: none. */
+static peal_status find_forests(struct planner *planner, uint32_t root, int up, int links,
+                                uint32_t index[ASKS])
 {
-    uint32_t depth = 0;
-    for (uint32_t i = count; i-- > 0;)
-        if (hops[i].to == rank) {
-            rank = hops[i].from;
-            depth++;
-        }
-    return depth;
-}
-
-static int seats_make(struct seats *seats, const struct pack_forest *forest, uint32_t rank)
-{
-    uint32_t n = forest->compute, trees = (uint32_t)forest->rate.trees;
-    uint32_t used = 0;
-    seats->count = n * trees;
-    seats->seat = peal_calloc(seats->ctx, seats->count, sizeof *seats->seat);
-    seats->child = peal_calloc(seats->ctx, (size_t)seats->count * n, sizeof *seats->child);
-    if (!seats->seat || !seats->child)
-        return 0;
-    for (uint32_t c = 0; c < seats->count; c++) {
-        const struct pack_hop *hops = peal_pack_hops(forest, tree_of(forest, c / trees, c % trees));
-        struct seat *seat = &seats->seat[c];
-        *seat = (struct seat){c, NO_RANK, depth_in(hops, n - 1, rank), used, 0};
-        for (uint32_t i = 0; i < n - 1; i++) {
-            if (hops[i].to == rank)
-                seat->parent = hops[i].from;
-            if (hops[i].from == rank)
-                seats->child[used++] = hops[i].to;
-        }
-        seat->children = used - seat->first_child;
+    struct pack_forest forests[ASKS];
+    struct forest_ask asks[ASKS];
+    int found[ASKS];
+    uint32_t count = 0;
+    for (size_t i = 0; i < ASKS; i++) {
+        index[i] = NO_RANK;
+        if (planner->group.n <= MANY_RANKS || (tree_counts[i] & (tree_counts[i] - 1)) == 0)
+            asks[count++] = (struct forest_ask){root, up, links, tree_counts[i]};
     }
-    return 1;
+    peal_status status = peal_group_forests(&planner->group, asks, count, forests, found);
+    for (uint32_t i = 0; i < count; i++)
+        if (found[i] && status == PEAL_OK)
+            status = keep_forest(planner, &forests[i], &index[i]);
+        else if (found[i])
+            peal_pack_forest_free(&forests[i]);
+    return status;
 }
 
-static void seats_free(struct seats *seats, uint32_t n)
+/* ---- candidates -------------------------------------------------------------------------------
+ */
+
+static int goes(peal_collective collective, int way)
 {
-    peal_free(seats->ctx, seats->seat, seats->count * sizeof *seats->seat);
-    peal_free(seats->ctx, seats->child, (size_t)seats->count * n * sizeof *seats->child);
+    if (way == PACKED_UP)
+        return peal_plan_collective(collective)->reduces;
+    return collective != PEAL_REDUCE_SCATTER && collective != PEAL_REDUCE;
 }
 
-/* ---- programs ----------------------------------------------------------------------------- */
-
-struct lane {
-    struct build *b;
-    const struct seats *seats;
-    uint32_t number;
-    uint32_t lanes;
-    uint32_t sem0;
-};
-
-static int mine(const struct lane *lane, uint32_t chunk)
+static peal_status open_forests(const struct planner *planner, const struct candidate *candidate,
+                                struct packed *packed)
 {
-    return chunk % lane->lanes == lane->number;
+    const struct pack_forest *forest[PACKED_WAYS];
+    for (int w = 0; w < PACKED_WAYS; w++)
+        forest[w] =
+            candidate->forest[w] == NO_RANK ? NULL : &planner->forests[candidate->forest[w]];
+    return peal_packed_seats(packed, planner, forest);
 }
 
-/* 1: some chunk of the lane comes from (goes to) the rank. */
-static int meets(const struct lane *lane, uint32_t rank, int as_parent)
+static peal_status cost_forests(struct planner *planner, uint32_t down, uint32_t up)
 {
-    for (uint32_t c = 0; c < lane->seats->count; c++) {
-        const struct seat *seat = &lane->seats->seat[c];
-        if (!mine(lane, c))
-            continue;
-        if (as_parent && seat->parent == rank)
-            return 1;
-        for (uint32_t i = 0; !as_parent && i < seat->children; i++)
-            if (lane->seats->child[seat->first_child + i] == rank)
-                return 1;
-    }
-    return 0;
+    struct candidate candidate = {
+        .algo = ALGO_PACKED, .forest = {down, up}, .max_bytes = UINT64_MAX};
+    struct packed packed;
+    peal_status status = open_forests(planner, &candidate, &packed);
+    if (status == PEAL_OK)
+        status = peal_packed_cost(planner, &candidate, &packed);
+    peal_packed_free(&packed);
+    return status == PEAL_ERR_LIMIT ? PEAL_OK : status;
 }
 
-static void enter(const struct lane *lane)
+/* Each number of trees, and the next best one of a direction that has none of that number. */
+static peal_status cost_ways(struct planner *planner, const uint32_t *down, const uint32_t *up)
 {
-    uint32_t n = lane->b->plan->nranks;
-    for (uint32_t r = 0; r < n; r++)
-        if (meets(lane, r, 1))
-            peal_build_signal(lane->b, r, lane->sem0 + SEM_ENTER);
-    for (uint32_t r = 0; r < n; r++)
-        if (meets(lane, r, 0))
-            peal_build_wait(lane->b, r, lane->sem0 + SEM_ENTER, 0);
-}
-
-/* Passes a chunk on. The root's comes out of its input; stores first, as one of them may write
- * the chunk onto itself. */
-static void pass_on(const struct lane *lane, const struct seat *seat)
-{
-    struct build *b = lane->b;
-    int root = seat->parent == NO_RANK;
-    struct plan_operand own = peal_op_user(b->self, PLAN_BUF_OUT, seat->chunk);
-    struct plan_operand in = peal_op_user(b->self, PLAN_BUF_IN, seat->chunk);
-    struct plan_operand dst[PACKED_RANKS_MAX];
-    uint32_t stores = 0;
-    const uint32_t *child = lane->seats->child + seat->first_child;
-    if (root)
-        dst[stores++] = own;
-    for (uint32_t i = 0; i < seat->children; i++) {
-        struct hop hop;
-        peal_planner_hop(b->planner, b->self, child[i], &hop);
-        if (hop.engine == PEAL_ENGINE_SM)
-            dst[stores++] = peal_op_user(child[i], PLAN_BUF_OUT, seat->chunk);
-    }
-    if (stores)
-        peal_build_move(b, seat->chunk, 1, root ? &in : &own, stores, dst, PEAL_ENGINE_SM, 0);
-    for (uint32_t i = 0; i < stores; i++)
-        if (dst[i].rank != b->self)
-            peal_build_signal(b, dst[i].rank, lane->sem0 + SEM_DATA);
-    for (uint32_t i = 0; i < seat->children; i++) {
-        struct hop hop;
-        peal_planner_hop(b->planner, b->self, child[i], &hop);
-        if (hop.engine != PEAL_ENGINE_SM)
-            peal_build_push(b, seat->chunk, own, peal_op_user(child[i], PLAN_BUF_OUT, seat->chunk),
-                            lane->sem0 + SEM_DATA);
-    }
-}
-
-static void emit_lane(const struct lane *lane, uint32_t deepest)
-{
-    peal_build_lane(lane->b);
-    enter(lane);
-    peal_build_section(lane->b, 1);
-    for (uint32_t depth = 0; depth <= deepest; depth++)
-        for (uint32_t c = 0; c < lane->seats->count; c++) {
-            const struct seat *seat = &lane->seats->seat[c];
-            if (!mine(lane, c) || seat->depth != depth)
-                continue;
-            if (seat->parent != NO_RANK)
-                peal_build_wait(lane->b, seat->parent, lane->sem0 + SEM_DATA, 0);
-            pass_on(lane, seat);
-        }
-    peal_build_drain(lane->b);
-}
-
-static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
-{
-    struct seats seats = {.ctx = b->plan->ctx};
-    if (!seats_make(&seats, b->forest, rank))
-        b->status = PEAL_ERR_MEMORY;
-    for (uint32_t l = 0; b->status == PEAL_OK && l < candidate->channels; l++) {
-        struct lane lane = {b, &seats, l, candidate->channels, SEMS * l};
-        emit_lane(&lane, peal_pack_depth(b->forest));
-    }
-    seats_free(&seats, b->plan->nranks);
-}
-
-static void prepare(struct build *b, const struct candidate *candidate)
-{
-    b->plan->nsems = (uint16_t)(SEMS * candidate->channels);
-}
-
-/* ---- cost ------------------------------------------------------------------------------------ */
-
-/* Hops that end at one depth, each with a tree's share of the message. */
-static void cost_level(struct planner *planner, struct candidate *candidate,
-                       const struct pack_forest *forest, uint32_t depth)
-{
-    uint32_t n = forest->compute;
-    struct stage stage = {.levels = 1, .lane = depth};
-    double share = 1.0 / n / (double)forest->rate.trees;
-    uint64_t sent[PACKED_RANKS_MAX] = {0}, most = 1; /* messages of a rank, one after the other */
-    for (uint32_t t = 0; t < forest->ntrees; t++) {
-        const struct pack_hop *hops = peal_pack_hops(forest, t);
-        for (uint32_t i = 0; i < n - 1; i++) {
-            struct hop hop;
-            if (depth_in(hops, n - 1, hops[i].to) != depth)
-                continue;
-            peal_planner_hop(planner, hops[i].from, hops[i].to, &hop);
-            peal_stage_hop(&stage, &hop);
-            sent[hops[i].from] += forest->trees[t].multiplicity;
-            most = sent[hops[i].from] > most ? sent[hops[i].from] : most;
-            peal_planner_load(planner, &hop, share * (double)forest->trees[t].multiplicity,
-                              hop.scale);
-        }
-    }
-    stage.gap_us *= (double)(most - 1);
-    peal_candidate_stage(planner, candidate, &stage, 1.0 / candidate->channels);
-}
-
-static peal_status cost_forest(struct planner *planner, const struct pack_forest *forest,
-                               uint32_t trees, uint32_t channels)
-{
-    static const uint64_t tiles[] = {0, 32u << 10, 128u << 10, 512u << 10, 2u << 20};
-    uint32_t chunks = (uint32_t)forest->rate.trees * forest->compute;
-    struct candidate candidate = {.algo = ALGO_PACKED,
-                                  .channels = channels,
-                                  .trees = trees,
-                                  .max_bytes = UINT64_MAX,
-                                  .chunks = chunks,
-                                  .lanes = channels,
-                                  .hop_share = 1.0 / chunks};
-    struct stage enter = {.levels = 1, .chain = 1, .lane = STAGES_MAX - 1};
-    for (uint32_t depth = 1; depth <= peal_pack_depth(forest) && depth < STAGES_MAX - 1; depth++) {
-        cost_level(planner, &candidate, forest, depth);
-        const struct stage *last = &candidate.stage[candidate.nstages - 1];
-        enter.alpha_us = last->alpha_us > enter.alpha_us ? last->alpha_us : enter.alpha_us;
-    }
-    peal_candidate_stage(planner, &candidate, &enter, 0);
-    peal_candidate_total(planner, &candidate);
-    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
-        candidate.tile_bytes = planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
-        PEAL_TRY(peal_planner_add(planner, &candidate));
-        if (planner->request.tile_bytes)
-            break;
+    uint32_t last[PACKED_WAYS] = {NO_RANK, NO_RANK};
+    for (size_t i = 0; i < ASKS; i++) {
+        int news = (down && down[i] != NO_RANK) || (up && up[i] != NO_RANK);
+        if (down && down[i] != NO_RANK)
+            last[PACKED_DOWN] = down[i];
+        if (up && up[i] != NO_RANK)
+            last[PACKED_UP] = up[i];
+        if (news && (!down || last[PACKED_DOWN] != NO_RANK) && (!up || last[PACKED_UP] != NO_RANK))
+            PEAL_TRY(cost_forests(planner, last[PACKED_DOWN], last[PACKED_UP]));
     }
     return PEAL_OK;
 }
 
-static peal_status cost_trees(struct planner *planner, uint32_t trees)
+static peal_status enumerate_graph(struct planner *planner, int links)
 {
-    struct pack_forest forest;
-    int found;
-    uint32_t asked = planner->request.channels;
-    PEAL_TRY(peal_group_forest(&planner->group, trees, &forest, &found));
-    if (!found)
-        return PEAL_OK;
-    peal_status status = PEAL_OK;
-    for (uint32_t channels = asked ? asked : 4; status == PEAL_OK && channels <= 16;
-         channels = asked ? UINT32_MAX : channels * 2)
-        status = cost_forest(planner, &forest, trees, channels);
-    peal_pack_forest_free(&forest);
-    return status;
+    peal_collective collective = planner->request.collective;
+    uint32_t root = peal_plan_collective(collective)->rooted ? planner->request.root : NO_RANK;
+    uint32_t down[ASKS], up[ASKS];
+    /* Of a symmetric network the trees up are the trees down, walked backwards. */
+    int same = planner->group.symmetric;
+    if (same || goes(collective, PACKED_DOWN))
+        PEAL_TRY(find_forests(planner, root, 0, links, down));
+    if (!same && goes(collective, PACKED_UP))
+        PEAL_TRY(find_forests(planner, root, 1, links, up));
+    return cost_ways(planner, goes(collective, PACKED_DOWN) ? down : NULL,
+                     !goes(collective, PACKED_UP) ? NULL
+                     : same                       ? down
+                                                  : up);
 }
 
 static peal_status enumerate(struct planner *planner)
@@ -277,16 +131,42 @@ static peal_status enumerate(struct planner *planner)
     /* Where one rank reaches all others of a single host by stores, direct does as well. */
     if (planner->group.n < 3 || !planner->group.accelerators)
         return PEAL_OK;
-    PEAL_TRY(cost_trees(planner, 0));
-    PEAL_TRY(cost_trees(planner, 1));
-    return cost_trees(planner, 2);
+    PEAL_TRY(enumerate_graph(planner, 0));
+    return peal_group_mixed(&planner->group) ? enumerate_graph(planner, 1) : PEAL_OK;
+}
+
+/* ---- plans --------------------------------------------------------------------------------------
+ */
+
+peal_status peal_packed_begin(struct build *b, const struct candidate *candidate,
+                              struct packed *packed)
+{
+    struct peal_plan *plan = b->plan;
+    PEAL_TRY(open_forests(b->planner, candidate, packed));
+    PEAL_TRY(peal_packed_deal(packed, candidate->pieces, candidate->channels));
+    b->packed = packed;
+    if (!packed->weighted)
+        return PEAL_OK;
+    plan->weights = peal_calloc(plan->ctx, plan->nchunks, sizeof *plan->weights);
+    if (!plan->weights)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t c = 0; c < plan->nchunks; c++)
+        plan->weights[c] = packed->weight[c / packed->pieces % packed->trees];
+    return PEAL_OK;
 }
 
 static void detail(const struct candidate *candidate, char *text, size_t size)
 {
-    snprintf(text, size, "%u spanning trees, %u lane%s", candidate->chunks, candidate->channels,
+    snprintf(text, size, "%u spanning tree%s from a root, %u channel%s", candidate->trees,
+             candidate->trees == 1 ? "" : "s", candidate->channels,
              candidate->channels == 1 ? "" : "s");
 }
 
-const struct algo peal_algo_packed = {"packed", 1u << PEAL_ALLGATHER, enumerate, prepare, emit,
+const struct algo peal_algo_packed = {"packed",
+                                      1u << PEAL_ALLGATHER | 1u << PEAL_REDUCE_SCATTER |
+                                          1u << PEAL_ALLREDUCE | 1u << PEAL_BROADCAST |
+                                          1u << PEAL_REDUCE,
+                                      enumerate,
+                                      peal_packed_prepare,
+                                      peal_packed_emit,
                                       detail};

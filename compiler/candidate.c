@@ -55,11 +55,17 @@ void peal_candidate_total(struct planner *planner, struct candidate *candidate)
     peal_load_clear(&planner->total);
 }
 
+/* Of the largest chunk. */
+static double chunk_bytes(const struct candidate *candidate, double bytes)
+{
+    return candidate->chunk_share > 0 ? bytes * candidate->chunk_share : bytes / candidate->chunks;
+}
+
 static double trips_of(const struct candidate *candidate, double bytes)
 {
     if (!candidate->tile_bytes)
         return 1;
-    double chunk = bytes / candidate->chunks;
+    double chunk = chunk_bytes(candidate, bytes);
     double trips = chunk / (double)candidate->tile_bytes;
     uint64_t whole = (uint64_t)trips;
     if ((double)whole < trips)
@@ -135,7 +141,7 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
 
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes)
 {
-    uint64_t chunk = bytes / candidate->chunks + 2 * PLAN_ALIGN;
+    uint64_t chunk = (uint64_t)chunk_bytes(candidate, (double)bytes) + 2 * PLAN_ALIGN;
     uint64_t slots = candidate->slots;
     if (candidate->tile_bytes && candidate->tile_bytes < chunk) {
         chunk = candidate->tile_bytes;

@@ -15,6 +15,7 @@
 #define STAGES_MAX 64u
 #define CHANNELS_MAX 32u
 #define ROWS_MAX 256u
+#define NO_RANK UINT32_MAX
 #define SLOT_DEPTH 2u /* tiles in flight between two ranks */
 
 /* ---- the ranks that take part, host by host ---------------------------- */
@@ -32,14 +33,25 @@ struct group {
     /* No schedule takes less: us per byte, for each collective, and start-up. */
     double bound_beta[PEAL_COLLECTIVE_COUNT];
     double bound_alpha;
-    char cut[160]; /* which ranks' links bound allgather and reduce-scatter; "" not searched */
+    char cut[160];    /* which ranks' links bound allgather; "" not searched */
+    char cut_in[160]; /* and reduce-scatter */
+    int symmetric;    /* the network carries as much from a to b as from b to a, everywhere */
 };
-/* Spanning trees from every rank that together reach the exact bound of allgather, or, with
- * `trees` > 0, so many from each. *found: 0 when there are none to be had (too many ranks, too
- * many trees). *forest_out: peal_pack_forest_free. */
+/* Spanning trees of the group's network. */
+struct forest_ask {
+    uint32_t root;  /* whose trees; NO_RANK: trees from every rank */
+    int up;         /* 1: of the reversed network, for trees that are walked from their leaves */
+    int links;      /* 1: of links between accelerators and hosts alone, no detours over PCIe */
+    uint32_t trees; /* from each root; 0: as many as the optimum takes */
+};
 struct pack_forest;
-peal_status peal_group_forest(struct group *group, uint32_t trees, struct pack_forest *forest_out,
-                              int *found);
+/* Packs the trees of `count` questions that differ in their number of trees alone, fewest first.
+ * found[i]: 0 when there are none to be had (too many ranks, too many trees, as fast with fewer).
+ * forests[i]: peal_pack_forest_free. */
+peal_status peal_group_forests(struct group *group, const struct forest_ask *asks, uint32_t count,
+                               struct pack_forest *forests, int *found);
+/* 1: some ranks reach each other over links between accelerators, others over PCIe alone. */
+int peal_group_mixed(const struct group *group);
 /* The exact bounds of block collectives and broadcast, of groups small enough to search. */
 peal_status peal_group_exact_bounds(struct group *group, uint32_t root);
 peal_status peal_group_init(struct group *group, peal_ctx *ctx, const peal_fabric *fabric,
@@ -100,12 +112,15 @@ struct candidate {
     enum algorithm algo;
     uint32_t channels;
     uint32_t gateways;
-    uint32_t trees; /* packed: from each root; 0: as many as the optimum takes */
+    uint32_t trees;     /* packed: from each root, that differ */
+    uint32_t forest[2]; /* packed: of the planner's, down and up; NO_RANK: none */
+    uint32_t pieces;    /* packed: each tree's share is cut into so many chunks */
     enum outer outer;
     enum reduction_order order;
     uint64_t tile_bytes; /* 0: whole chunks */
     uint64_t max_bytes;  /* cannot serve more; UINT64_MAX */
-    uint32_t chunks;     /* equal chunks of the message */
+    uint32_t chunks;     /* of the message */
+    double chunk_share;  /* the largest one's, where they are not equal; else 0 */
     uint32_t lanes;      /* of the busiest rank */
     uint64_t slots;      /* scratch slots of a rank, both parities; twice as many when tiled */
     double hop_share;    /* of the message, carried by one hop */
@@ -140,6 +155,9 @@ struct planner {
     uint32_t capacity;
     struct candidate *candidates;
     uint32_t chosen[ROWS_MAX]; /* candidate of each row */
+    uint32_t nforests;         /* packed: kept until plans are made of them */
+    uint32_t forests_capacity;
+    struct pack_forest *forests;
 };
 
 /* Adds a copy; channels and tile already set, stages costed. */
@@ -200,8 +218,8 @@ struct build {
     uint32_t next_event;
     uint32_t more; /* of the next move: chunks besides the first, */
     uint32_t stride;
-    const struct pack_forest *forest; /* packed: the trees */
-    peal_status status;               /* sticky */
+    const struct packed *packed; /* packed: its trees and chunks */
+    peal_status status;          /* sticky */
 };
 /* Begins the program of a rank: the slice is empty. */
 void peal_build_rank(struct build *b, uint32_t rank);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A candidate's plan as a source: what all ranks share, then one rank's program at a time. */
 #include "compiler.h"
-#include "pack.h"
+#include "packed.h"
 
 struct emission {
     peal_ctx *ctx;
@@ -13,8 +13,7 @@ struct emission {
     struct build build;
     struct build_hops hops;
     struct ring_orders rings;
-    struct pack_forest forest;
-    int packed; /* forest is there */
+    struct packed packed;
 };
 
 /* ---- the head ------------------------------------------------------------------ */
@@ -33,20 +32,14 @@ static void set_header(const struct planner *planner, const struct candidate *ca
     peal_copy_text(plan->algorithm, sizeof plan->algorithm, peal_algo_get(candidate->algo)->name);
     peal_algo_get(candidate->algo)->detail(candidate, plan->detail, sizeof plan->detail);
     plan->nchunks = candidate->chunks;
+}
+
+/* Once the chunks have their weights. */
+static void set_tile(const struct candidate *candidate, struct peal_plan *plan)
+{
     plan->tile_bytes = 0;
     if (candidate->tile_bytes && peal_plan_tile_bound(plan) > candidate->tile_bytes)
         plan->tile_bytes = candidate->tile_bytes;
-}
-
-/* Trees are packed again rather than kept with each candidate: the same ones come out. */
-static peal_status make_forest(struct emission *e)
-{
-    struct group group = e->planner.group;
-    if (e->candidate->algo != ALGO_PACKED)
-        return PEAL_OK;
-    PEAL_TRY(peal_group_forest(&group, e->candidate->trees, &e->forest, &e->packed));
-    e->build.forest = &e->forest;
-    return e->packed ? PEAL_OK : PEAL_ERR_INTERNAL;
 }
 
 static peal_status make_shapes(struct emission *e)
@@ -55,7 +48,7 @@ static peal_status make_shapes(struct emission *e)
     if (algo == ALGO_RING || algo == ALGO_NCCL_RING || algo == ALGO_CHAIN)
         PEAL_TRY(peal_ring_orders_make(&e->planner, algo, e->candidate->channels, &e->rings));
     e->build.rings = &e->rings;
-    return make_forest(e);
+    return algo == ALGO_PACKED ? peal_packed_begin(&e->build, e->candidate, &e->packed) : PEAL_OK;
 }
 
 static peal_status prepare(struct emission *e)
@@ -65,6 +58,7 @@ static peal_status prepare(struct emission *e)
         return PEAL_OK;
     }
     PEAL_TRY(make_shapes(e));
+    set_tile(e->candidate, e->head);
     peal_algo_get(e->candidate->algo)->prepare(&e->build, e->candidate);
     return e->build.status;
 }
@@ -164,8 +158,7 @@ void peal_emission_end(struct emission *e)
     peal_plan_slice_free(e->ctx, &e->slice);
     peal_plan_link_index_free(e->ctx, &e->build.links);
     peal_ring_orders_free(&e->rings);
-    if (e->packed)
-        peal_pack_forest_free(&e->forest);
+    peal_packed_free(&e->packed);
     peal_plan_destroy(e->head);
     peal_free(e->ctx, e, sizeof *e);
 }

@@ -169,8 +169,8 @@ static void bound_ranks(struct group *group, uint32_t root)
         p.root_in = local_bandwidth(group, root, 1);
         if (group->nhosts == 1)
             note_bound(group, &p);
-        else if (p.count > 1) /* the other hosts are reached besides: only what is whole counts */
-            raise(group, PEAL_ALLREDUCE, 2 * (p.count - 1) * 1e-3 / p.sum);
+        else if (p.sum > 0) /* one more party: the other hosts, over links as fast both ways */
+            raise(group, PEAL_ALLREDUCE, 2 * p.count * 1e-3 / (p.sum + 2 * host_egress(group, h)));
     }
 }
 

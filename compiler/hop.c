@@ -2,14 +2,9 @@
 /* One hop: its route, the engine of a plain move over it, and what that costs. */
 #include "compiler.h"
 
-/* One thread block's share of an accelerator's copy rate (loads and stores over NVLink, 44 to
- * 65 GB/s a block in published kernels). */
-#define LANE_GBS 45.0
-#define HOST_LANE_GBS 10.0 /* a core's loads and stores through shared caches */
-
 double peal_planner_lane_gbs(const struct planner *planner)
 {
-    return planner->group.accelerators ? LANE_GBS : HOST_LANE_GBS;
+    return peal_topo_lane_gbs(planner->fabric, 0);
 }
 
 static uint8_t choose_engine(const struct planner *planner, const struct hop *hop, uint32_t from)
@@ -28,9 +23,9 @@ void peal_planner_hop(const struct planner *planner, uint32_t from, uint32_t to,
     struct topo_engine_cost cost;
     peal_topo_path(planner->fabric, from, to, &hop->path);
     hop->engine = choose_engine(planner, hop, from);
-    peal_topo_engine_cost(planner->fabric, hop->path.link_class, (peal_engine)hop->engine, &cost);
-    hop->alpha_us = cost.alpha_us >= 0 ? cost.alpha_us : hop->path.alpha_us;
-    hop->gap_us = cost.gap_us > hop->path.gap_us ? cost.gap_us : hop->path.gap_us;
+    peal_topo_hop_cost(planner->fabric, &hop->path, (peal_engine)hop->engine, &cost);
+    hop->alpha_us = cost.alpha_us;
+    hop->gap_us = cost.gap_us;
     hop->scale = cost.beta_scale;
 }
 

@@ -20,14 +20,37 @@ static uint64_t excess_of(const struct pack_net *net, uint32_t node)
     return out > in ? out - in : 0;
 }
 
+static uint64_t take(struct pack_net *net, uint32_t link, uint64_t units)
+{
+    struct pack_change change = {{link, PACK_NONE}, PACK_NONE};
+    return units ? peal_pack_net_admit(net, &change, units) : 0;
+}
+
+static uint64_t units_from(const struct pack_net *net, uint32_t node)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < net->nlinks; i++)
+        if (net->links[i].from == node)
+            sum += net->links[i].units;
+    return sum;
+}
+
+/* From each link its share first, so that what one way lacks is not all taken from another; then
+ * from whichever can spare it. */
 static uint64_t trim_switch(struct pack_net *net, uint32_t node, uint64_t excess)
 {
+    uint64_t all = units_from(net, node), whole = excess;
     for (uint32_t i = 0; i < net->nlinks && excess; i++) {
-        const struct pack_link *link = &net->links[i];
-        struct pack_change change = {{i, PACK_NONE}, PACK_NONE};
-        if (link->from == node && link->units)
-            excess -=
-                peal_pack_net_admit(net, &change, link->units < excess ? link->units : excess);
+        uint64_t share;
+        if (net->links[i].from != node ||
+            peal_pack_muldiv_overflows(net->links[i].units, whole, all, &share))
+            continue;
+        excess -= take(net, i, share < excess ? share : excess);
+    }
+    for (uint32_t i = 0; i < net->nlinks && excess; i++) {
+        uint64_t units = net->links[i].units;
+        if (net->links[i].from == node)
+            excess -= take(net, i, units < excess ? units : excess);
     }
     return excess;
 }

@@ -2,6 +2,7 @@
 /* From a request to a table: candidates, their costs at each size, and the sizes at which another
  * candidate becomes better. */
 #include "compiler.h"
+#include "packed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,7 @@ static void planner_free(peal_ctx *ctx, void *opaque)
     peal_load_free(&planner->load);
     peal_load_free(&planner->total);
     peal_group_free(&planner->group);
+    peal_packed_forget(planner);
     peal_free(ctx, planner->candidates, planner->capacity * sizeof *planner->candidates);
     peal_free(ctx, planner, sizeof *planner);
 }
@@ -208,9 +210,10 @@ static void describe(const struct planner *planner, uint32_t index, uint64_t min
     info->bound_us = peal_planner_bound(planner, max_bytes);
     if (planner->request.collective == PEAL_BARRIER) /* nothing is moved */
         info->algbw_gbs = info->busbw_gbs = 0;
-    if (planner->request.collective == PEAL_ALLGATHER ||
-        planner->request.collective == PEAL_REDUCE_SCATTER)
+    if (planner->request.collective == PEAL_ALLGATHER)
         peal_copy_text(info->bound_cut, sizeof info->bound_cut, planner->group.cut);
+    if (planner->request.collective == PEAL_REDUCE_SCATTER)
+        peal_copy_text(info->bound_cut, sizeof info->bound_cut, planner->group.cut_in);
     info->latency_bound = high.alpha_us * 2 > high.time_us;
     describe_binding(candidate, &high, info->binding, sizeof info->binding);
 }

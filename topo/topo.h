@@ -51,6 +51,13 @@ uint32_t peal_topo_host_type(const peal_fabric *fabric, uint32_t host);
 uint64_t peal_topo_resources(const peal_fabric *fabric);
 /* A person's name for a resource, "h0/gpu3>nvs0", written to text. */
 void peal_topo_resource_name(const peal_fabric *fabric, uint64_t resource, char *text, size_t size);
+/* Its name again, and the nodes it lies between; each text of `size` bytes. */
+void peal_topo_resource_names(const peal_fabric *fabric, uint64_t resource, char *name, char *from,
+                              char *to, size_t size);
+/* Where packets queue: at what leaves a host, or at what a switch sends (to a NIC, or to another
+ * switch). */
+enum topo_port { TOPO_PORT_NONE, TOPO_PORT_LEAVES, TOPO_PORT_SWITCH };
+enum topo_port peal_topo_resource_port(const peal_fabric *fabric, uint64_t resource);
 double peal_topo_resource_gbs(const peal_fabric *fabric, uint64_t resource);
 
 /* The route from one rank to another (from != to). Deterministic. The NICs are
@@ -75,6 +82,15 @@ struct topo_engine_cost {
 };
 void peal_topo_engine_cost(const peal_fabric *fabric, peal_link_class link_class,
                            peal_engine engine, struct topo_engine_cost *cost);
+/* One hop over a path by an engine: its start-up and gap, and the part of the bandwidth it gets. */
+void peal_topo_hop_cost(const peal_fabric *fabric, const struct topo_path *path, peal_engine engine,
+                        struct topo_engine_cost *cost);
+/* What one lane moves: the mean of what it reads and what it writes, 1e9 bytes per second. */
+double peal_topo_lane_gbs(const peal_fabric *fabric, uint32_t rank);
+/* Transfers that a rank's copy engines carry at a time. */
+uint32_t peal_topo_copy_engines(void);
+/* 1: an accelerator; 0: a host process, which has one core for all its lanes. */
+int peal_topo_rank_accelerates(const peal_fabric *fabric, uint32_t rank);
 /* Reduction rate of one rank's reducing unit, input bytes / 1e9 per second. */
 double peal_topo_reduce_gbs(const peal_fabric *fabric, uint32_t rank);
 

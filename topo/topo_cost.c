@@ -145,6 +145,32 @@ void peal_topo_engine_cost(const peal_fabric *fabric, peal_link_class link_class
     *cost = fabric->profile.engine[link_class][engine];
 }
 
+void peal_topo_hop_cost(const peal_fabric *fabric, const struct topo_path *path, peal_engine engine,
+                        struct topo_engine_cost *cost)
+{
+    peal_topo_engine_cost(fabric, path->link_class, engine, cost);
+    if (cost->alpha_us < 0)
+        cost->alpha_us = path->alpha_us;
+    if (cost->gap_us < path->gap_us)
+        cost->gap_us = path->gap_us;
+}
+
+int peal_topo_rank_accelerates(const peal_fabric *fabric, uint32_t rank)
+{
+    return !peal_topo_at_rank(fabric, rank).type->shared_memory;
+}
+
+double peal_topo_lane_gbs(const peal_fabric *fabric, uint32_t rank)
+{
+    return peal_topo_constant(peal_topo_rank_accelerates(fabric, rank) ? TOPO_LANE
+                                                                       : TOPO_LANE_HOST);
+}
+
+uint32_t peal_topo_copy_engines(void)
+{
+    return (uint32_t)peal_topo_constant(TOPO_COPY_ENGINES);
+}
+
 double peal_topo_reduce_gbs(const peal_fabric *fabric, uint32_t rank)
 {
     struct topo_at at = peal_topo_at_rank(fabric, rank);

@@ -502,6 +502,77 @@ PEAL_API PEAL_CHECK peal_status peal_table_verify(peal_table *table, peal_findin
                                                   void *user, peal_verify_report *report,
                                                   peal_diag *diag);
 
+/* ---- simulation ------------------------------------------------------------ */
+
+/* One call of a plan, simulated flow by flow on a fabric: what the closed forms of the costs
+ * cannot see. Max-min fair shares of links, start-ups, gaps of engines and NICs, rates of lanes,
+ * finite slots. */
+typedef struct peal_sim peal_sim;
+
+typedef struct peal_sim_params {
+    size_t size;
+    uint64_t bytes;        /* of the message, as the collective counts it; 0: the row's max_bytes */
+    int keep;              /* 1: keep waits and dependences too, which trace, flows and steps need */
+    uint64_t buffer_bytes; /* of a switch port; 0: queues are not looked at */
+} peal_sim_params;
+#define PEAL_SIM_PARAMS_INIT {sizeof(peal_sim_params), 0, 0, 0}
+
+/* Runs a compiled row on the fabric, whose ranks are taken for the plan's in order. The table must
+ * outlive the simulation, the fabric need not. Errors: ARG (no program, another machine), RANGE
+ * (more bytes than planned), PLAN (it never ends: not verified, or a dead link), LIMIT, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_simulate(peal_ctx *ctx, const peal_fabric *fabric,
+                                              const peal_table *table, uint32_t row,
+                                              const peal_sim_params *params, peal_diag *diag,
+                                              peal_sim **sim_out);
+PEAL_API void peal_sim_destroy(peal_sim *sim);
+
+typedef struct peal_sim_info {
+    size_t size;
+    uint64_t bytes;
+    double time_us;    /* until the last rank returns */
+    double model_us;   /* what the plan predicts, when bytes is its max_bytes; else 0 */
+    uint32_t links;    /* that carried anything */
+    uint32_t critical; /* entries of the critical path */
+    uint32_t events;   /* entries of the timeline */
+    uint32_t ports;    /* of switches, whose queues were looked at */
+} peal_sim_info;
+PEAL_API PEAL_CHECK peal_status peal_sim_get(const peal_sim *sim, peal_sim_info *info);
+
+typedef struct peal_sim_link {
+    size_t size;
+    const char *resource; /* as peal_fabric_link has it; strings live as long as the simulation */
+    const char *from;
+    const char *to;
+    double beta_gbs;
+    double busy_us; /* something was on it */
+    double bytes;   /* carried, stamps and detours counted */
+    double share;   /* of what it could have carried in the whole time */
+} peal_sim_link;
+/* Links that carried anything, the busiest first. */
+PEAL_API PEAL_CHECK peal_status peal_sim_link_get(const peal_sim *sim, uint32_t index,
+                                                  peal_sim_link *info);
+
+typedef struct peal_sim_event {
+    size_t size;
+    const char *kind; /* "move" by the lane, "transfer" by another engine, "signal", "wait" */
+    uint32_t rank;
+    uint32_t lane;
+    uint32_t step; /* of the lane, as peal_table_step counts */
+    uint32_t trip;
+    peal_engine engine;
+    uint64_t bytes; /* of the tile */
+    double start_us;
+    double end_us;
+    double own_us; /* critical path: what it added */
+    char text[256]; /* its line of the text form */
+} peal_sim_event;
+/* The chain of steps that the time is due to, first one first: the own times add up to it. */
+PEAL_API PEAL_CHECK peal_status peal_sim_critical(const peal_sim *sim, uint32_t index,
+                                                  peal_sim_event *info);
+/* All that was kept, in the order of their beginnings. */
+PEAL_API PEAL_CHECK peal_status peal_sim_event_get(const peal_sim *sim, uint32_t index,
+                                                   peal_sim_event *info);
+
 /* ---- running ------------------------------------------------------------ */
 
 typedef struct peal_world peal_world;

@@ -34,12 +34,20 @@ static void tear_down(void)
 
 /* ---- the machines */
 
-enum machine { HOST, SM, CE, TMA, NETWORK, MACHINES };
+enum machine { HOST, SM, CE, TMA, NETWORK, MACHINES, MESH = MACHINES, PCIE };
 
 static peal_fabric *fabric_of(enum machine machine, unsigned ranks)
 {
     peal_fabric *fabric = NULL;
-    if (machine == HOST)
+    if (machine == MESH || machine == PCIE)
+        ck_assert_int_eq(
+            peal_fabric_load(ctx,
+                             test_source_path(machine == MESH
+                                                  ? "examples/topologies/dgx1-v100.xml"
+                                                  : "examples/topologies/pcie-8gpu.xml"),
+                             NULL, &fabric),
+            PEAL_OK);
+    else if (machine == HOST)
         ck_assert_int_eq(peal_fabric_host(ctx, ranks, NULL, &fabric), PEAL_OK);
     else if (machine == NETWORK)
         fabric = coll_cluster(ctx, RANKS_MAX, 1);
@@ -192,6 +200,18 @@ START_TEST(all_collectives_agree_with_the_reference)
 }
 END_TEST
 
+/* Trees of a cube mesh, tiled and not, and of PCIe switches. */
+START_TEST(packed_trees_agree_with_the_reference)
+{
+    static const struct {
+        enum machine machine;
+        unsigned ranks;
+        uint64_t tile;
+    } runs[] = {{MESH, 3, 0}, {MESH, 5, 4096}, {MESH, 7, 0}, {MESH, 8, 4096}, {PCIE, 5, 4096}};
+    run_algorithm(runs[_i].machine, runs[_i].ranks, "packed", runs[_i].tile, _i % 2);
+}
+END_TEST
+
 /* Asynchronous engines at their worst. */
 START_TEST(all_collectives_withstand_chaos)
 {
@@ -213,6 +233,7 @@ int main(void)
     TCase *tests = tcase_create("collectives");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_loop_test(tests, all_collectives_agree_with_the_reference, 0, MACHINES * (int)SIZES);
+    tcase_add_loop_test(tests, packed_trees_agree_with_the_reference, 0, 5);
     tcase_add_loop_test(tests, all_collectives_withstand_chaos, 0, 6);
     tcase_set_timeout(tests, 280);
     suite_add_tcase(suite, tests);

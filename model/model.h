@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An event-driven simulation of one call of a plan on a fabric, at the level of flows.
+ *
+ * Time is whole picoseconds. Every rank's lanes run their steps in order. A step that moves data
+ * is one flow: it loads each resource on its operands' paths with a weight (bytes carried there
+ * for each byte of the tile), and its rate is its max-min fair share of all of them, at most what
+ * its lane or engine moves. What arrives elsewhere (a signal, the last packet, a delivery)
+ * arrives the path's start-up later. The constants are those the compiler's costs are made of.
+ */
+#ifndef PEAL_MODEL_MODEL_H
+#define PEAL_MODEL_MODEL_H
+
+#include "base.h"
+#include "plan.h"
+#include "topo.h"
+
+#define SIM_NONE UINT32_MAX
+#define SIM_NEVER UINT64_MAX
+#define SIM_RECORDS_MAX (1u << 25)
+#define SIM_STEPS_MAX (1u << 26)
+
+/* ---- what steps take, worked out once (sim_needs.c) */
+
+struct sim_use {
+    uint32_t resource;
+    double weight;
+};
+
+struct sim_need {
+    double cap;       /* bytes of the tile per ps: the lane's or the narrowest resource's */
+    uint64_t latency; /* before the flow: loads go there and back, a host launches an engine */
+    uint64_t alpha;   /* behind it: until what was moved or raised is there */
+    uint64_t gap;     /* each message keeps its issuer busy so long */
+    uint32_t first_use;
+    uint32_t uses;
+    uint32_t sem;   /* signal, wait */
+    uint32_t queue; /* of an asynchronous engine; SIM_NONE */
+};
+
+/* ---- what is kept of each transfer, for the results */
+
+enum sim_kind {
+    SIM_MOVE,     /* by the lane itself */
+    SIM_TRANSFER, /* by another engine: from its issue until delivered */
+    SIM_SIGNAL,   /* from its issue until a wait passed because of it */
+    SIM_WAIT      /* a lane stood still */
+};
+
+struct sim_record {
+    uint64_t start;
+    uint64_t end;
+    uint64_t begin; /* transfers: when the engine took it up */
+    uint64_t bytes; /* of the tile; of a signal: when it was passed, ps */
+    uint32_t pred;  /* what its start or end is due to; SIM_NONE */
+    uint32_t lane;  /* index over all ranks */
+    uint32_t step;  /* index among the rank's steps */
+    uint32_t trip;
+    uint32_t peer; /* signal: the waiting lane */
+    uint8_t kind;
+    uint8_t event;
+    uint8_t rides; /* a signal behind data for the same rank, which it costs nothing beside */
+};
+
+/* ---- the running state */
+
+struct sim_node { /* a flow on a resource */
+    uint32_t flow;
+    uint32_t resource;
+    uint32_t before; /* on the resource */
+    uint32_t after;
+    uint32_t next; /* of the flow */
+    double weight;
+};
+
+struct sim_flow {
+    double remaining;
+    double rate;
+    double cap;
+    uint64_t since; /* remaining and rate hold from then on */
+    uint64_t finish;
+    uint32_t heap_at; /* SIM_NONE: not under way */
+    uint32_t node;
+    uint32_t lane;
+    uint32_t need;
+    uint32_t record;
+    uint32_t signals; /* raised when delivered: first of a list, SIM_NONE */
+    uint32_t next;    /* in a queue, or on the free list */
+    uint8_t event;    /* PLAN_NO_EVENT: of the lane itself */
+    uint32_t mark;
+};
+
+struct sim_resource {
+    double capacity; /* bytes per ps */
+    double demand;   /* weights times caps: up to the capacity nobody is held back here */
+    uint32_t first;  /* node */
+    uint32_t flows;
+    uint32_t mark;
+    uint64_t busy_since;
+    uint64_t busy;
+    double bytes;
+    double left; /* while shares are worked out */
+    double weights;
+};
+
+struct sim_arrival { /* one signal of a semaphore */
+    uint64_t arrival; /* SIM_NEVER: not raised yet */
+    uint64_t issued;
+    uint32_t cause;
+    uint32_t lane;
+    uint32_t step;
+    uint32_t trip;
+    uint32_t record; /* when kept; SIM_NONE */
+    uint32_t deps;
+};
+
+struct sim_sem {
+    struct sim_arrival *ring;
+    uint32_t room; /* a power of two */
+    uint64_t first; /* signals below are forgotten */
+    uint64_t issued;
+    uint64_t arrived;
+    uint64_t raised; /* up to here, in order, arrivals are under way or past */
+    uint64_t waits;
+    uint64_t last; /* latest arrival: they come in order */
+    uint32_t waiter;
+};
+
+struct sim_slot { /* of a packet region */
+    uint32_t writer; /* record */
+    uint32_t waiter; /* lane */
+    uint8_t begun;
+    uint8_t ended;
+};
+
+struct sim_queue {
+    uint64_t next; /* its next message may start */
+    uint32_t active;
+    uint32_t head; /* flows that wait for an engine */
+    uint32_t tail;
+};
+
+enum sim_phase { SIM_READY, SIM_PACKETS, SIM_LATENCY, SIM_FLOWS, SIM_GAPS, SIM_TAIL, SIM_OVER };
+
+struct sim_event { /* of a lane */
+    uint32_t flow;
+    uint32_t record; /* SIM_NONE: never issued */
+    uint8_t free;
+    uint8_t delivered;
+};
+
+struct sim_lane {
+    uint32_t rank;
+    uint32_t index; /* among the rank's lanes */
+    uint32_t section;
+    uint32_t at; /* step of the section */
+    uint32_t trip;
+    uint32_t cause; /* record that its present time is due to */
+    uint32_t deps;  /* what its next step comes behind */
+    uint64_t next_issue;
+    uint64_t blocked_at; /* SIM_NEVER: not */
+    uint64_t not_before; /* the present move may not end earlier */
+    uint32_t blocker;    /* record that ended its standing still, SIM_NONE */
+    uint32_t record;     /* the present move */
+    uint8_t phase;
+    uint8_t on_event; /* event it stands for, PLAN_NO_EVENT */
+    uint8_t on_what;
+    struct sim_event event[PLAN_EVENTS_MAX];
+};
+
+enum sim_what { EV_LANE, EV_SIGNAL, EV_START, EV_DELIVERED, EV_PACKET_BEGUN, EV_PACKET_ENDED };
+
+struct sim_due {
+    uint64_t time;
+    uint64_t order;
+    uint32_t what;
+    uint32_t a;
+    uint64_t b;
+};
+
+struct sim_attached { /* a signal behind a transfer */
+    uint32_t sem;
+    uint32_t next;
+    uint64_t number;
+};
+
+struct sim_vector32 {
+    uint32_t *at;
+    uint32_t count;
+    uint32_t capacity;
+};
+
+struct sim_name {
+    char resource[64];
+    char from[64];
+    char to[64];
+};
+
+struct peal_sim {
+    peal_ctx *ctx;
+    const peal_fabric *fabric; /* only while it runs */
+    const struct peal_plan *plan;
+    peal_status status; /* sticky: out of memory, too many records */
+    int keep;           /* waits, signals and dependences too */
+    uint64_t bytes;
+    uint64_t buffer;
+    uint64_t now;
+    uint64_t time;
+    uint32_t last; /* record that the end is due to */
+    uint32_t trips;
+    uint64_t done;        /* lanes */
+    uint64_t *chunk;      /* bytes of each */
+    uint32_t *step_first; /* nranks + 1: needs of rank r */
+    uint32_t *lane_first; /* nranks + 1 */
+    struct sim_need *need;
+    uint32_t needs;
+    struct sim_use *use;
+    uint32_t uses, use_capacity;
+    struct topo_path *path; /* of each link of the plan, while needs are worked out */
+    uint32_t *pair;         /* open addressing over (from, to) of links and over semaphores */
+    uint32_t pairs;
+    uint32_t *sem_map;
+    uint32_t sem_buckets;
+    uint64_t *sem_key;
+    uint32_t sem_key_capacity;
+    struct sim_sem *sem;
+    uint32_t sems, sem_capacity;
+    struct sim_slot *slot;
+    uint64_t slots; /* of one rank */
+    uint64_t *region_first;
+    uint32_t *nic_rank; /* the first rank that has the rank's NIC */
+    struct sim_queue *queue;
+    uint32_t queues;
+    struct sim_lane *lane;
+    uint32_t lanes;
+    uint32_t resources;
+    uint32_t fabric_resources;
+    struct sim_resource *resource;
+    struct sim_node *node;
+    uint32_t nodes, node_capacity, node_free;
+    struct sim_flow *flow;
+    uint32_t flows, flow_capacity, flow_free;
+    struct sim_attached *attached;
+    uint32_t attacheds, attached_capacity, attached_free;
+    struct sim_due *due;
+    uint32_t dues, due_capacity;
+    uint64_t order;
+    struct sim_vector32 heap;  /* flows under way, by when they end */
+    struct sim_vector32 fresh; /* flows begun since shares were worked out */
+    struct sim_vector32 dirty; /* resources that lost a flow and may have held others back */
+    struct sim_vector32 part;  /* flows whose shares are worked out */
+    struct sim_vector32 part_resource;
+    uint32_t mark;
+    struct sim_record *record;
+    uint32_t records, record_capacity;
+    struct sim_vector32 done_order; /* records as they ended, when kept */
+    uint32_t *record_deps;          /* of each record, when kept */
+    uint32_t record_deps_capacity;
+    struct sim_vector32 pool; /* sets of records: count, then rising ids */
+    struct sim_vector32 path_back; /* the critical path, first step first */
+    struct sim_name *name;         /* of used resources */
+    uint32_t *used;                /* resources that carried anything, the busiest first */
+    uint32_t nused;
+    uint32_t *by_start; /* all records */
+    uint32_t records_sorted;
+};
+
+/* ---- sim_needs.c */
+peal_status peal_sim_prepare(struct peal_sim *sim, peal_diag *diag);
+uint64_t peal_sim_tile(const struct peal_sim *sim, uint32_t chunk, uint32_t trip);
+
+/* ---- sim_flow.c: shares */
+uint32_t peal_sim_flow_new(struct peal_sim *sim); /* SIM_NONE: out of memory */
+void peal_sim_flow_free(struct peal_sim *sim, uint32_t flow);
+void peal_sim_flow_begin(struct peal_sim *sim, uint32_t flow);
+void peal_sim_flow_end(struct peal_sim *sim, uint32_t flow);
+void peal_sim_share(struct peal_sim *sim);
+
+/* ---- sim_heap.c */
+void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint32_t a, uint64_t b);
+struct sim_due peal_sim_pop(struct peal_sim *sim);
+void peal_sim_heap_put(struct peal_sim *sim, uint32_t flow); /* or moves it, if its finish changed */
+void peal_sim_heap_remove(struct peal_sim *sim, uint32_t flow);
+void peal_sim_append(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t value);
+
+/* ---- sim_record.c: what is kept */
+uint32_t peal_sim_record(struct peal_sim *sim, const struct sim_record *record, uint32_t deps);
+uint32_t peal_sim_deps_one(struct peal_sim *sim, uint32_t record);
+uint32_t peal_sim_deps_join(struct peal_sim *sim, uint32_t a, uint32_t b);
+void peal_sim_ended(struct peal_sim *sim, uint32_t record);
+
+/* ---- sim_lane.c: runs a lane until it stands still */
+void peal_sim_lane_run(struct peal_sim *sim, uint32_t lane);
+void peal_sim_block(struct peal_sim *sim, struct sim_lane *lane);
+uint32_t peal_sim_lane_step(const struct peal_sim *sim, const struct sim_lane *lane);
+/* ---- sim_move.c: data steps of the lane itself; 1: done, 0: the lane will be woken */
+int peal_sim_move(struct peal_sim *sim, uint32_t lane);
+void peal_sim_packet(struct peal_sim *sim, uint32_t slot, int ended);
+/* ---- sim_transfer.c: asynchronous engines and semaphores */
+int peal_sim_issue(struct peal_sim *sim, uint32_t lane);
+int peal_sim_await(struct peal_sim *sim, uint32_t lane, uint8_t event, uint8_t what);
+void peal_sim_start(struct peal_sim *sim, uint32_t flow);
+void peal_sim_transfer_ended(struct peal_sim *sim, uint32_t flow);
+void peal_sim_delivered(struct peal_sim *sim, uint32_t flow);
+/* ---- sim_signal.c: semaphores; 1: done, 0: the lane will be woken */
+int peal_sim_signal(struct peal_sim *sim, uint32_t lane);
+int peal_sim_wait(struct peal_sim *sim, uint32_t lane);
+void peal_sim_raise(struct peal_sim *sim, uint32_t sem, uint64_t number, uint64_t time);
+void peal_sim_arrived(struct peal_sim *sim, uint32_t sem);
+
+/* ---- sim_result.c */
+peal_status peal_sim_results(struct peal_sim *sim);
+
+#endif

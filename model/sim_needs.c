@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What each step of a plan takes on a fabric, worked out once, since bodies repeat. */
+#include "model.h"
+
+#include <string.h>
+
+#define PS_PER_US 1e6
+#define PACKET_FACTOR 2.0 /* half of each word is the stamp */
+
+static uint64_t ps_of(double us)
+{
+    return us > 0 ? (uint64_t)(us * PS_PER_US + 0.5) : 0;
+}
+
+static double bytes_per_ps(double gbs)
+{
+    return gbs * 1e-3;
+}
+
+/* ---- semaphores and links by the ranks they join */
+
+static uint64_t mix(uint64_t key)
+{
+    key *= 0x9E3779B97F4A7C15ull;
+    return key ^ key >> 29;
+}
+
+static peal_status index_links(struct peal_sim *sim)
+{
+    const struct peal_plan *plan = sim->plan;
+    sim->pairs = 16;
+    while (sim->pairs < 2 * plan->nlinks)
+        sim->pairs *= 2;
+    sim->pair = peal_calloc(sim->ctx, sim->pairs, sizeof *sim->pair);
+    if (!sim->pair)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < plan->nlinks; i++) {
+        uint64_t key = (uint64_t)plan->links[i].from << 32 | plan->links[i].to;
+        uint32_t at = (uint32_t)mix(key) & (sim->pairs - 1);
+        while (sim->pair[at])
+            at = (at + 1) & (sim->pairs - 1);
+        sim->pair[at] = i + 1;
+    }
+    return PEAL_OK;
+}
+
+static void path_between(const struct peal_sim *sim, uint32_t from, uint32_t to,
+                         struct topo_path *path)
+{
+    uint32_t at = (uint32_t)mix((uint64_t)from << 32 | to) & (sim->pairs - 1);
+    for (; sim->pair[at]; at = (at + 1) & (sim->pairs - 1)) {
+        const struct plan_link *link = &sim->plan->links[sim->pair[at] - 1];
+        if (link->from == from && link->to == to) {
+            *path = sim->path[sim->pair[at] - 1];
+            return;
+        }
+    }
+    peal_topo_path(sim->fabric, from, to, path);
+}
+
+static peal_status grow_sems(struct peal_sim *sim)
+{
+    uint32_t buckets = sim->sem_buckets ? 2 * sim->sem_buckets : 1024;
+    uint32_t *map = peal_calloc(sim->ctx, buckets, sizeof *map);
+    if (!map)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < sim->sems; i++) {
+        uint32_t at = (uint32_t)mix(sim->sem_key[i]) & (buckets - 1);
+        while (map[at])
+            at = (at + 1) & (buckets - 1);
+        map[at] = i + 1;
+    }
+    peal_free(sim->ctx, sim->sem_map, sim->sem_buckets * sizeof *map);
+    sim->sem_map = map;
+    sim->sem_buckets = buckets;
+    return PEAL_OK;
+}
+
+static peal_status find_sem(struct peal_sim *sim, uint32_t from, uint32_t to, uint32_t index,
+                            uint32_t *sem_out)
+{
+    /* Ranks are below 2^16, semaphores below 2^8 (plan.h). */
+    uint64_t key = (uint64_t)from << 40 | (uint64_t)to << 16 | index;
+    if (2 * sim->sems >= sim->sem_buckets)
+        PEAL_TRY(grow_sems(sim));
+    uint32_t at = (uint32_t)mix(key) & (sim->sem_buckets - 1);
+    for (; sim->sem_map[at]; at = (at + 1) & (sim->sem_buckets - 1))
+        if (sim->sem_key[sim->sem_map[at] - 1] == key) {
+            *sem_out = sim->sem_map[at] - 1;
+            return PEAL_OK;
+        }
+    PEAL_TRY(peal_grow(sim->ctx, (void **)&sim->sem_key, &sim->sem_key_capacity,
+                       (size_t)sim->sems + 1, sizeof *sim->sem_key, UINT32_MAX / 4));
+    PEAL_TRY(peal_grow(sim->ctx, (void **)&sim->sem, &sim->sem_capacity, (size_t)sim->sems + 1,
+                       sizeof *sim->sem, UINT32_MAX / 4));
+    sim->sem[sim->sems] = (struct sim_sem){.waiter = SIM_NONE};
+    sim->sem_key[sim->sems] = key;
+    sim->sem_map[at] = ++sim->sems;
+    *sem_out = sim->sems - 1;
+    return PEAL_OK;
+}
+
+/* ---- one step */
+
+/* A link of the plan has to be what the fabric has between its ranks. */
+static peal_status check_links(struct peal_sim *sim, peal_diag *diag)
+{
+    const struct peal_plan *plan = sim->plan;
+    for (uint32_t i = 0; i < plan->nlinks; i++) {
+        const struct plan_link *link = &plan->links[i];
+        struct topo_path *path = &sim->path[i];
+        peal_topo_path(sim->fabric, link->from, link->to, path);
+        if ((uint8_t)path->link_class != link->link_class || (link->direct && !path->direct))
+            return peal_fail(diag, PEAL_ERR_ARG,
+                             "the plan is of another machine: from rank %u to rank %u it has %s, "
+                             "here is %s",
+                             link->from, link->to,
+                             peal_link_class_name((peal_link_class)link->link_class),
+                             peal_link_class_name(path->link_class));
+    }
+    return PEAL_OK;
+}
+
+static peal_status add_use(struct peal_sim *sim, struct sim_need *need, uint32_t resource,
+                           double weight)
+{
+    for (uint32_t u = 0; u < need->uses; u++)
+        if (sim->use[need->first_use + u].resource == resource) {
+            sim->use[need->first_use + u].weight += weight;
+            return PEAL_OK;
+        }
+    PEAL_TRY(peal_grow(sim->ctx, (void **)&sim->use, &sim->use_capacity, (size_t)sim->uses + 1,
+                       sizeof *sim->use, UINT32_MAX / 4));
+    sim->use[sim->uses++] = (struct sim_use){resource, weight};
+    need->uses++;
+    return PEAL_OK;
+}
+
+static uint32_t queue_of(const struct peal_sim *sim, uint32_t rank, uint32_t lane, uint8_t engine)
+{
+    if (!peal_plan_engine_async(engine))
+        return SIM_NONE;
+    if (engine == PEAL_ENGINE_TMA) /* the lane issues by itself */
+        return sim->plan->nranks * PEAL_ENGINE_COUNT + lane;
+    if (engine == PEAL_ENGINE_RDMA || engine == PEAL_ENGINE_TCP)
+        rank = sim->nic_rank[rank];
+    return rank * PEAL_ENGINE_COUNT + engine;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Its path's resources, and the start-up on it. */
+static peal_status need_remote(struct peal_sim *sim, struct sim_need *need,
+                               const struct plan_operand *operand, uint8_t engine, int source,
+                               double factor)
+{
+    const struct topo_path *path = &sim->path[operand->link - 1];
+    struct topo_engine_cost cost;
+    peal_topo_hop_cost(sim->fabric, path, (peal_engine)engine, &cost);
+    for (uint32_t u = 0; u < path->uses; u++)
+        PEAL_TRY(add_use(sim, need, (uint32_t)path->use[u].resource, factor / cost.beta_scale));
+    double start = cost.alpha_us < path->alpha_us ? cost.alpha_us : path->alpha_us;
+    if (peal_plan_engine_async(engine)) {
+        need->alpha = larger(need->alpha, ps_of(start));
+        need->latency = larger(need->latency, ps_of(cost.alpha_us - start));
+        need->gap = larger(need->gap, ps_of(cost.gap_us));
+    } else if (source) {
+        /* A load of shared memory is answered by a cache: the flag before it paid for that. */
+        if (path->link_class != PEAL_LINK_SHM)
+            need->latency = larger(need->latency, ps_of(cost.alpha_us));
+    } else {
+        need->alpha = larger(need->alpha, ps_of(cost.alpha_us));
+        if (operand->buffer == PLAN_BUF_PACKET) /* a message, since it carries its flag */
+            need->gap += ps_of(cost.gap_us);
+    }
+    return PEAL_OK;
+}
+
+/* What bounds the rate of the tile: the lane, or what is narrowest on the way. */
+static double cap_of(const struct peal_sim *sim, const struct sim_need *need, uint32_t rank,
+                     uint8_t engine, double touched)
+{
+    double cap = bytes_per_ps(peal_topo_reduce_gbs(sim->fabric, rank)); /* a copy in own memory */
+    if (!peal_plan_engine_async(engine))
+        cap = 2 * bytes_per_ps(peal_topo_lane_gbs(sim->fabric, rank)) / touched;
+    else if (need->uses)
+        cap = 1e9;
+    for (uint32_t u = 0; u < need->uses; u++) {
+        const struct sim_use *use = &sim->use[need->first_use + u];
+        double own = sim->resource[use->resource].capacity / use->weight;
+        cap = own < cap ? own : cap;
+    }
+    return cap;
+}
+
+static peal_status need_move(struct peal_sim *sim, uint32_t rank, uint32_t lane,
+                             const struct plan_step *step, struct sim_need *need)
+{
+    const struct plan_operand *operands = &sim->plan->ranks[rank].operands[step->operands];
+    uint64_t one_gap = 0;
+    double touched = 0;
+    need->first_use = sim->uses;
+    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
+        double factor = operands[i].buffer == PLAN_BUF_PACKET ? PACKET_FACTOR : 1;
+        touched += factor;
+        if (operands[i].link == PLAN_NO_LINK)
+            continue;
+        uint64_t gaps = need->gap;
+        PEAL_TRY(need_remote(sim, need, &operands[i], step->engine, i < step->nsrc, factor));
+        one_gap = larger(one_gap, need->gap - gaps);
+    }
+    int folds_into = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
+    touched += folds_into;
+    if ((step->nsrc > 1 || folds_into) && peal_topo_rank_accelerates(sim->fabric, rank))
+        PEAL_TRY(add_use(sim, need, sim->fabric_resources + rank, step->nsrc + folds_into));
+    need->queue = queue_of(sim, rank, lane, step->engine);
+    if (need->queue == SIM_NONE)
+        need->gap -= one_gap; /* nothing follows the last message */
+    need->cap = cap_of(sim, need, rank, step->engine, touched);
+    return PEAL_OK;
+}
+
+static peal_status need_signal(struct peal_sim *sim, uint32_t rank, uint32_t lane,
+                               const struct plan_step *step, struct sim_need *need)
+{
+    PEAL_TRY(find_sem(sim, rank, step->peer, step->sem, &need->sem));
+    if (step->peer == rank)
+        return PEAL_OK;
+    struct topo_path path;
+    struct topo_engine_cost cost;
+    path_between(sim, rank, step->peer, &path);
+    peal_topo_hop_cost(sim->fabric, &path, (peal_engine)step->engine, &cost);
+    need->alpha = ps_of(cost.alpha_us);
+    need->gap = ps_of(cost.gap_us);
+    need->queue = queue_of(sim, rank, lane, step->engine);
+    return PEAL_OK;
+}
+
+static peal_status need_lane(struct peal_sim *sim, uint32_t rank, uint32_t lane)
+{
+    const struct plan_rank *program = &sim->plan->ranks[rank];
+    const struct plan_lane *steps = &program->lanes[lane - sim->lane_first[rank]];
+    for (uint32_t i = 0; i < steps->pre + steps->body + steps->post; i++) {
+        const struct plan_step *step = &program->steps[steps->first + i];
+        struct sim_need *need = &sim->need[sim->step_first[rank] + steps->first + i];
+        *need = (struct sim_need){.queue = SIM_NONE, .sem = SIM_NONE};
+        if (peal_plan_op_moves(step->op))
+            PEAL_TRY(need_move(sim, rank, lane, step, need));
+        else if (step->op == PLAN_SIGNAL)
+            PEAL_TRY(need_signal(sim, rank, lane, step, need));
+        else if (step->op == PLAN_WAIT)
+            PEAL_TRY(find_sem(sim, step->peer, rank, step->sem, &need->sem));
+    }
+    return PEAL_OK;
+}
+
+/* ---- all */
+
+static peal_status index_ranks(struct peal_sim *sim)
+{
+    const struct peal_plan *plan = sim->plan;
+    uint64_t steps = 0, lanes = 0;
+    sim->step_first = peal_calloc(sim->ctx, (size_t)plan->nranks + 1, sizeof(uint32_t));
+    sim->lane_first = peal_calloc(sim->ctx, (size_t)plan->nranks + 1, sizeof(uint32_t));
+    sim->nic_rank = peal_calloc(sim->ctx, plan->nranks, sizeof(uint32_t));
+    if (!sim->step_first || !sim->lane_first || !sim->nic_rank)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t r = 0; r < plan->nranks; r++) {
+        steps += plan->ranks[r].nsteps;
+        lanes += plan->ranks[r].nlanes;
+        if (steps > SIM_STEPS_MAX)
+            return PEAL_ERR_LIMIT;
+        sim->step_first[r + 1] = (uint32_t)steps;
+        sim->lane_first[r + 1] = (uint32_t)lanes;
+        uint32_t other = peal_topo_host_first(sim->fabric, peal_topo_host_of(sim->fabric, r));
+        while (other < r && peal_topo_rank_nic(sim->fabric, other) != peal_topo_rank_nic(sim->fabric, r))
+            other++;
+        sim->nic_rank[r] = other;
+    }
+    sim->lanes = (uint32_t)lanes;
+    return PEAL_OK;
+}
+
+static peal_status make_resources(struct peal_sim *sim)
+{
+    uint64_t count = peal_topo_resources(sim->fabric);
+    if (count + sim->plan->nranks > UINT32_MAX / 2)
+        return PEAL_ERR_LIMIT;
+    sim->fabric_resources = (uint32_t)count;
+    sim->resources = (uint32_t)count + sim->plan->nranks;
+    sim->resource = peal_calloc(sim->ctx, sim->resources, sizeof *sim->resource);
+    if (!sim->resource)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < sim->resources; i++) {
+        double gbs = i < count ? peal_topo_resource_gbs(sim->fabric, i)
+                               : peal_topo_reduce_gbs(sim->fabric, i - (uint32_t)count);
+        sim->resource[i].capacity = bytes_per_ps(gbs);
+        sim->resource[i].first = SIM_NONE;
+    }
+    return PEAL_OK;
+}
+
+/* Bytes of each chunk; elements of one byte stand for all types. */
+static peal_status cut(struct peal_sim *sim)
+{
+    const struct peal_plan *plan = sim->plan;
+    const struct plan_collective *what = peal_plan_collective(plan->collective);
+    uint32_t blocks = peal_plan_blocks(plan);
+    uint64_t count = sim->bytes;
+    if (what->block_power == 2)
+        count = count > UINT64_MAX / plan->nranks ? UINT64_MAX : count * plan->nranks;
+    count = count / blocks * blocks;
+    sim->chunk = peal_calloc(sim->ctx, (size_t)plan->nchunks + 1, sizeof *sim->chunk);
+    if (!sim->chunk)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t c = 0; c < plan->nchunks; c++) {
+        uint64_t first, last;
+        peal_plan_chunk(plan, count, 1, c, &first, &last);
+        sim->chunk[c] = last - first;
+    }
+    sim->trips = peal_plan_trips(plan, count, 1);
+    return PEAL_OK;
+}
+
+uint64_t peal_sim_tile(const struct peal_sim *sim, uint32_t chunk, uint32_t trip)
+{
+    uint64_t bytes = sim->chunk[chunk], tile = sim->plan->tile_bytes;
+    if (!tile)
+        return trip ? 0 : bytes;
+    uint64_t before = tile * trip;
+    if (bytes <= before)
+        return 0;
+    return bytes - before < tile ? bytes - before : tile;
+}
+
+static peal_status make_slots(struct peal_sim *sim)
+{
+    const struct peal_plan *plan = sim->plan;
+    sim->region_first = peal_calloc(sim->ctx, (size_t)plan->nregions + 1, sizeof(uint64_t));
+    if (!sim->region_first)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < plan->nregions; i++) {
+        sim->region_first[i] = sim->slots;
+        if (plan->regions[i].buffer == PLAN_BUF_PACKET)
+            sim->slots += (uint64_t)plan->regions[i].width * plan->regions[i].depth;
+    }
+    if (sim->slots > (1u << 28) / plan->nranks)
+        return PEAL_ERR_LIMIT;
+    sim->slot = peal_calloc(sim->ctx, (size_t)sim->slots * plan->nranks, sizeof *sim->slot);
+    if (!sim->slot)
+        return PEAL_ERR_MEMORY;
+    for (uint64_t i = 0; i < sim->slots * plan->nranks; i++)
+        sim->slot[i].writer = sim->slot[i].waiter = SIM_NONE;
+    return PEAL_OK;
+}
+
+static peal_status make_lanes(struct peal_sim *sim)
+{
+    const struct peal_plan *plan = sim->plan;
+    sim->queues = plan->nranks * PEAL_ENGINE_COUNT + sim->lanes;
+    sim->lane = peal_calloc(sim->ctx, sim->lanes, sizeof *sim->lane);
+    sim->queue = peal_calloc(sim->ctx, sim->queues, sizeof *sim->queue);
+    if (!sim->lane || !sim->queue)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t q = 0; q < sim->queues; q++)
+        sim->queue[q].head = sim->queue[q].tail = SIM_NONE;
+    for (uint32_t r = 0; r < plan->nranks; r++)
+        for (uint32_t l = sim->lane_first[r]; l < sim->lane_first[r + 1]; l++) {
+            struct sim_lane *lane = &sim->lane[l];
+            lane->rank = r;
+            lane->index = l - sim->lane_first[r];
+            lane->cause = lane->deps = lane->record = SIM_NONE;
+            lane->blocked_at = SIM_NEVER;
+            lane->on_event = PLAN_NO_EVENT;
+            for (uint32_t e = 0; e < PLAN_EVENTS_MAX; e++)
+                lane->event[e] = (struct sim_event){SIM_NONE, SIM_NONE, 1, 1};
+        }
+    return PEAL_OK;
+}
+
+static peal_status prepare(struct peal_sim *sim, peal_diag *diag)
+{
+    const struct peal_plan *plan = sim->plan;
+    PEAL_TRY(index_ranks(sim));
+    PEAL_TRY(make_resources(sim));
+    sim->path = peal_calloc(sim->ctx, plan->nlinks, sizeof *sim->path);
+    sim->need = peal_calloc(sim->ctx, sim->step_first[plan->nranks], sizeof *sim->need);
+    sim->needs = sim->step_first[plan->nranks];
+    if (!sim->path || !sim->need)
+        return PEAL_ERR_MEMORY;
+    PEAL_TRY(check_links(sim, diag));
+    PEAL_TRY(index_links(sim));
+    for (uint32_t r = 0; r < plan->nranks; r++)
+        for (uint32_t l = sim->lane_first[r]; l < sim->lane_first[r + 1]; l++)
+            PEAL_TRY(need_lane(sim, r, l));
+    PEAL_TRY(cut(sim));
+    PEAL_TRY(make_slots(sim));
+    return make_lanes(sim);
+}
+
+peal_status peal_sim_prepare(struct peal_sim *sim, peal_diag *diag)
+{
+    peal_status status = prepare(sim, diag);
+    if (status == PEAL_ERR_MEMORY)
+        return peal_fail(diag, status, "out of memory");
+    if (status == PEAL_ERR_LIMIT)
+        return peal_fail(diag, status, "the plan is too large to simulate");
+    return status;
+}

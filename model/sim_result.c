@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run has to tell: links, the critical path, the timeline. */
+#include "model.h"
+
+#include <string.h>
+
+static double us_of(uint64_t ps)
+{
+    return (double)ps * 1e-6;
+}
+
+/* ---- sorting: a heap, for the library's own allocator is the only one */
+
+typedef int (*before_fn)(const struct peal_sim *sim, uint32_t a, uint32_t b);
+
+static void sift(const struct peal_sim *sim, uint32_t *at, uint32_t root, uint32_t count,
+                 before_fn before)
+{
+    uint32_t value = at[root];
+    for (;;) {
+        uint32_t child = 2 * root + 1;
+        if (child >= count)
+            break;
+        if (child + 1 < count && before(sim, at[child], at[child + 1]))
+            child++;
+        if (!before(sim, value, at[child]))
+            break;
+        at[root] = at[child];
+        root = child;
+    }
+    at[root] = value;
+}
+
+static void sort(const struct peal_sim *sim, uint32_t *at, uint32_t count, before_fn before)
+{
+    for (uint32_t i = count / 2; i-- > 0;)
+        sift(sim, at, i, count, before);
+    for (uint32_t last = count; last-- > 1;) {
+        uint32_t top = at[0];
+        at[0] = at[last];
+        at[last] = top;
+        sift(sim, at, 0, last, before);
+    }
+}
+
+static int starts_before(const struct peal_sim *sim, uint32_t a, uint32_t b)
+{
+    uint64_t x = sim->record[a].start, y = sim->record[b].start;
+    return x < y || (x == y && a < b);
+}
+
+static double load_of(const struct peal_sim *sim, uint32_t r)
+{
+    return sim->resource[r].bytes / sim->resource[r].capacity;
+}
+
+static int busier(const struct peal_sim *sim, uint32_t a, uint32_t b)
+{
+    double x = load_of(sim, a), y = load_of(sim, b);
+    return x > y || (x == y && a < b);
+}
+
+/* ---- made when the run is over */
+
+static peal_status list_links(struct peal_sim *sim)
+{
+    for (uint32_t r = 0; r < sim->fabric_resources; r++)
+        sim->nused += sim->resource[r].bytes > 0;
+    sim->used = peal_calloc(sim->ctx, sim->nused, sizeof *sim->used);
+    sim->name = peal_calloc(sim->ctx, sim->nused, sizeof *sim->name);
+    if (!sim->used || !sim->name)
+        return PEAL_ERR_MEMORY;
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < sim->fabric_resources; r++)
+        if (sim->resource[r].bytes > 0)
+            sim->used[n++] = r;
+    sort(sim, sim->used, sim->nused, busier);
+    for (uint32_t i = 0; i < sim->nused; i++)
+        peal_topo_resource_names(sim->fabric, sim->used[i], sim->name[i].resource,
+                                 sim->name[i].from, sim->name[i].to, sizeof sim->name[i].from);
+    return PEAL_OK;
+}
+
+static peal_status find_critical(struct peal_sim *sim)
+{
+    for (uint32_t r = sim->last; r != SIM_NONE; r = sim->record[r].pred)
+        peal_sim_append(sim, &sim->path_back, r);
+    for (uint32_t i = 0; i < sim->path_back.count / 2; i++) {
+        uint32_t other = sim->path_back.count - 1 - i, record = sim->path_back.at[i];
+        sim->path_back.at[i] = sim->path_back.at[other];
+        sim->path_back.at[other] = record;
+    }
+    return sim->status;
+}
+
+peal_status peal_sim_results(struct peal_sim *sim)
+{
+    PEAL_TRY(list_links(sim));
+    PEAL_TRY(find_critical(sim));
+    sim->by_start = peal_calloc(sim->ctx, sim->records, sizeof *sim->by_start);
+    if (!sim->by_start)
+        return PEAL_ERR_MEMORY;
+    sim->records_sorted = sim->records;
+    for (uint32_t i = 0; i < sim->records; i++)
+        sim->by_start[i] = i;
+    sort(sim, sim->by_start, sim->records, starts_before);
+    return PEAL_OK;
+}
+
+/* ---- asked for */
+
+peal_status peal_sim_get(const peal_sim *sim, peal_sim_info *info)
+{
+    if (!sim || !info)
+        return PEAL_ERR_ARG;
+    peal_sim_info found = {.size = sizeof found,
+                           .bytes = sim->bytes,
+                           .time_us = us_of(sim->time),
+                           .links = sim->nused,
+                           .critical = sim->path_back.count,
+                           .events = sim->records};
+    if (sim->bytes == sim->plan->max_bytes)
+        found.model_us = us_of(sim->plan->time_ps);
+    return peal_export(info, &found, sizeof found);
+}
+
+peal_status peal_sim_link_get(const peal_sim *sim, uint32_t index, peal_sim_link *info)
+{
+    if (!sim || !info || index >= sim->nused)
+        return PEAL_ERR_ARG;
+    const struct sim_resource *r = &sim->resource[sim->used[index]];
+    peal_sim_link found = {.size = sizeof found,
+                           .resource = sim->name[index].resource,
+                           .from = sim->name[index].from,
+                           .to = sim->name[index].to,
+                           .beta_gbs = r->capacity * 1e3,
+                           .busy_us = us_of(r->busy),
+                           .bytes = r->bytes};
+    if (sim->time)
+        found.share = r->bytes / (r->capacity * (double)sim->time);
+    return peal_export(info, &found, sizeof found);
+}
+
+static peal_status tell(const struct peal_sim *sim, uint32_t index, uint64_t before,
+                        peal_sim_event *info)
+{
+    static const char *const kinds[] = {"move", "transfer", "signal", "wait"};
+    const struct sim_record *record = &sim->record[index];
+    const struct sim_lane *lane = &sim->lane[record->lane];
+    const struct plan_rank *program = &sim->plan->ranks[lane->rank];
+    const struct plan_step *step = &program->steps[record->step];
+    peal_sim_event found = {.size = sizeof found,
+                            .kind = kinds[record->kind],
+                            .rank = lane->rank,
+                            .lane = lane->index,
+                            .step = record->step - program->lanes[lane->index].first,
+                            .trip = record->trip,
+                            .engine = (peal_engine)step->engine,
+                            .bytes = record->bytes,
+                            .start_us = us_of(record->start),
+                            .end_us = us_of(record->end),
+                            .own_us = us_of(record->end > before ? record->end - before : 0)};
+    struct peal_buf text;
+    peal_buf_init(&text, sim->ctx, 1u << 20);
+    peal_plan_print_step(sim->plan, lane->rank, step, &text);
+    peal_buf_put(&text, "", 1);
+    if (text.status == PEAL_OK)
+        peal_copy_text(found.text, sizeof found.text, text.data);
+    peal_buf_free(&text);
+    return peal_export(info, &found, sizeof found);
+}
+
+peal_status peal_sim_critical(const peal_sim *sim, uint32_t index, peal_sim_event *info)
+{
+    if (!sim || !info || index >= sim->path_back.count)
+        return PEAL_ERR_ARG;
+    uint64_t before = index ? sim->record[sim->path_back.at[index - 1]].end : 0;
+    return tell(sim, sim->path_back.at[index], before, info);
+}
+
+peal_status peal_sim_event_get(const peal_sim *sim, uint32_t index, peal_sim_event *info)
+{
+    if (!sim || !info || index >= sim->records)
+        return PEAL_ERR_ARG;
+    return tell(sim, sim->by_start[index], SIM_NEVER, info);
+}

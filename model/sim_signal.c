@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Semaphores: signals arrive in the order they were issued, a start-up after they were raised;
+ * one behind a transfer is raised when that is delivered. */
+#include "model.h"
+
+#include <string.h>
+
+static struct sim_arrival *arrival_at(const struct sim_sem *sem, uint64_t number)
+{
+    return &sem->ring[number & (sem->room - 1)];
+}
+
+static int make_room(struct peal_sim *sim, struct sim_sem *sem)
+{
+    if (sem->issued - sem->first < sem->room)
+        return 1;
+    uint32_t room = sem->room ? 2 * sem->room : 2;
+    struct sim_arrival *ring = peal_calloc(sim->ctx, room, sizeof *ring);
+    if (!ring) {
+        sim->status = PEAL_ERR_MEMORY;
+        return 0;
+    }
+    for (uint64_t n = sem->first; n < sem->issued; n++)
+        ring[n & (room - 1)] = *arrival_at(sem, n);
+    peal_free(sim->ctx, sem->ring, sem->room * sizeof *ring);
+    sem->ring = ring;
+    sem->room = room;
+    return 1;
+}
+
+void peal_sim_raise(struct peal_sim *sim, uint32_t index, uint64_t number, uint64_t time)
+{
+    struct sim_sem *sem = &sim->sem[index];
+    arrival_at(sem, number)->arrival = time;
+    while (sem->raised < sem->issued && arrival_at(sem, sem->raised)->arrival != SIM_NEVER) {
+        struct sim_arrival *arrival = arrival_at(sem, sem->raised++);
+        if (arrival->arrival < sem->last)
+            arrival->arrival = sem->last;
+        sem->last = arrival->arrival;
+        peal_sim_push(sim, arrival->arrival, EV_SIGNAL, index, 0);
+    }
+}
+
+void peal_sim_arrived(struct peal_sim *sim, uint32_t index)
+{
+    struct sim_sem *sem = &sim->sem[index];
+    uint32_t waiter = sem->waiter;
+    sem->arrived++;
+    if (waiter == SIM_NONE)
+        return;
+    sem->waiter = SIM_NONE;
+    sem->waits--; /* it asks again */
+    peal_sim_lane_run(sim, waiter);
+}
+
+/* ---- signal */
+
+/* 1: the lane's last step moved data to the rank that is told: the flag comes with it. */
+static int rides(const struct peal_sim *sim, const struct sim_lane *lane,
+                 const struct plan_step *step, uint32_t *record)
+{
+    const struct plan_rank *program = &sim->plan->ranks[lane->rank];
+    *record = step->after != PLAN_NO_EVENT ? lane->event[step->after].record : lane->record;
+    if (step->after != PLAN_NO_EVENT)
+        return *record != SIM_NONE;
+    if (*record == SIM_NONE || lane->cause != *record)
+        return 0;
+    const struct plan_step *move = &program->steps[sim->record[*record].step];
+    for (uint32_t i = move->nsrc; i < (uint32_t)move->nsrc + move->ndst; i++)
+        if (program->operands[move->operands + i].rank == step->peer)
+            return 1;
+    return 0;
+}
+
+/* What a signal leaves behind when all is kept, and what it lets its waiter know. */
+static void keep(struct peal_sim *sim, uint32_t index, const struct plan_step *step,
+                 struct sim_arrival *arrival)
+{
+    struct sim_lane *lane = &sim->lane[index];
+    struct sim_record record = {.start = sim->now,
+                                .pred = arrival->cause,
+                                .lane = index,
+                                .step = arrival->step,
+                                .trip = arrival->trip,
+                                .peer = SIM_NONE,
+                                .kind = SIM_SIGNAL,
+                                .event = PLAN_NO_EVENT};
+    uint32_t behind;
+    int riding = rides(sim, lane, step, &behind);
+    record.rides = (uint8_t)(riding || step->peer == lane->rank);
+    arrival->record = peal_sim_record(sim, &record, lane->deps);
+    arrival->deps = step->after != PLAN_NO_EVENT && riding ? peal_sim_deps_one(sim, behind)
+                    : record.rides                         ? lane->deps
+                                   : peal_sim_deps_one(sim, arrival->record);
+}
+
+/* Behind a transfer that is not delivered yet. */
+static int attach(struct peal_sim *sim, uint32_t flow, uint32_t sem, uint64_t number)
+{
+    uint32_t at = sim->attached_free;
+    if (at == SIM_NONE) {
+        peal_status status =
+            peal_grow(sim->ctx, (void **)&sim->attached, &sim->attached_capacity,
+                      (size_t)sim->attacheds + 1, sizeof *sim->attached, UINT32_MAX / 2);
+        if (status != PEAL_OK) {
+            sim->status = status;
+            return 0;
+        }
+        at = sim->attacheds++;
+    } else {
+        sim->attached_free = sim->attached[at].next;
+    }
+    sim->attached[at] = (struct sim_attached){sem, sim->flow[flow].signals, number};
+    sim->flow[flow].signals = at;
+    return 1;
+}
+
+/* When the lane's engine sends it. */
+static uint64_t leaves(struct peal_sim *sim, struct sim_lane *lane, const struct sim_need *need)
+{
+    if (need->queue == SIM_NONE) {
+        lane->next_issue = sim->now + need->gap;
+        return sim->now;
+    }
+    struct sim_queue *queue = &sim->queue[need->queue];
+    uint64_t start = queue->next > sim->now ? queue->next : sim->now;
+    queue->next = start + need->gap;
+    return start;
+}
+
+int peal_sim_signal(struct peal_sim *sim, uint32_t index)
+{
+    struct sim_lane *lane = &sim->lane[index];
+    uint32_t at = peal_sim_lane_step(sim, lane);
+    const struct plan_step *step = &sim->plan->ranks[lane->rank].steps[at];
+    const struct sim_need *need = &sim->need[sim->step_first[lane->rank] + at];
+    struct sim_sem *sem = &sim->sem[need->sem];
+    if (need->queue == SIM_NONE && need->gap && sim->now < lane->next_issue) {
+        peal_sim_push(sim, lane->next_issue, EV_LANE, index, 0);
+        return 0;
+    }
+    if (!make_room(sim, sem))
+        return 0;
+    uint64_t number = sem->issued++;
+    struct sim_arrival *arrival = arrival_at(sem, number);
+    *arrival = (struct sim_arrival){SIM_NEVER, sim->now,   lane->cause, index,
+                                    at,        lane->trip, SIM_NONE,    SIM_NONE};
+    const struct sim_event *event =
+        step->after != PLAN_NO_EVENT ? &lane->event[step->after] : NULL;
+    if (event && event->record != SIM_NONE)
+        arrival->cause = event->record;
+    if (sim->keep)
+        keep(sim, index, step, arrival);
+    if (event && !event->delivered)
+        return attach(sim, event->flow, need->sem, number);
+    peal_sim_raise(sim, need->sem, number, leaves(sim, lane, need) + need->alpha);
+    return 1;
+}
+
+/* ---- wait */
+
+/* The signal that let the wait pass. */
+static void passed(struct peal_sim *sim, uint32_t index, const struct sim_arrival *arrival)
+{
+    struct sim_lane *lane = &sim->lane[index];
+    uint32_t kept = arrival->record;
+    if (lane->blocked_at != SIM_NEVER && kept == SIM_NONE) {
+        struct sim_record record = {.start = arrival->issued,
+                                    .pred = arrival->cause,
+                                    .lane = arrival->lane,
+                                    .step = arrival->step,
+                                    .trip = arrival->trip,
+                                    .kind = SIM_SIGNAL,
+                                    .event = PLAN_NO_EVENT};
+        kept = peal_sim_record(sim, &record, SIM_NONE);
+    }
+    if (kept != SIM_NONE) {
+        sim->record[kept].end = arrival->arrival;
+        sim->record[kept].begin = sim->now;
+        sim->record[kept].peer = index;
+    }
+    if (lane->blocked_at != SIM_NEVER)
+        lane->blocker = kept;
+    if (sim->keep)
+        lane->deps = peal_sim_deps_join(sim, lane->deps, arrival->deps);
+}
+
+int peal_sim_wait(struct peal_sim *sim, uint32_t index)
+{
+    struct sim_lane *lane = &sim->lane[index];
+    uint32_t at = peal_sim_lane_step(sim, lane);
+    const struct plan_step *step = &sim->plan->ranks[lane->rank].steps[at];
+    struct sim_sem *sem = &sim->sem[sim->need[sim->step_first[lane->rank] + at].sem];
+    uint64_t waits = ++sem->waits;
+    uint64_t needed = waits > step->lag ? waits - step->lag : 0;
+    if (sem->arrived < needed) {
+        sem->waiter = index;
+        peal_sim_block(sim, lane);
+        return 0;
+    }
+    if (needed > sem->first) {
+        passed(sim, index, arrival_at(sem, needed - 1));
+        sem->first = needed;
+    }
+    return 1;
+}
