@@ -117,6 +117,8 @@ struct candidate {
     uint32_t pieces;    /* packed: each tree's share is cut into so many chunks */
     enum outer outer;
     enum reduction_order order;
+    int variant; /* halving: 1, places go across the hosts; swing: 1, whole messages are exchanged
+                  */
     uint64_t tile_bytes; /* 0: whole chunks */
     uint64_t max_bytes;  /* cannot serve more; UINT64_MAX */
     uint32_t chunks;     /* of the message */
@@ -385,6 +387,7 @@ struct doubling_part {
     uint32_t self;
     const uint32_t *members; /* by position; NULL: as `of` tells */
     const struct members *of;
+    const uint32_t *partners; /* met in each step; NULL: whose positions differ in a bit */
     uint32_t chunk;
     uint8_t in_buffer;
     uint32_t region; /* width peal_doubling_steps + 1 */
@@ -394,6 +397,68 @@ struct doubling_part {
 };
 uint32_t peal_doubling_steps(uint32_t n);
 void peal_doubling_body(struct build *b, const struct doubling_part *part);
+
+/* Exchanges of halves (butterfly_shape.c). */
+#define BUTTERFLY_ROUNDS_MAX 16u /* of 65 536 ranks */
+enum butterfly_kind { BUTTERFLY_HALVING, BUTTERFLY_CIRCULANT, BUTTERFLY_SWING };
+struct butterfly {
+    peal_ctx *ctx;
+    enum butterfly_kind kind;
+    uint32_t n;
+    uint32_t rounds;
+    uint32_t reach[BUTTERFLY_ROUNDS_MAX + 1]; /* blocks a place has to do with before round k */
+    uint32_t *member;                         /* rank by place */
+    uint32_t *place;                          /* and back */
+    uint32_t *ring;                           /* swing: index in the ring by place */
+    uint32_t *at_ring;                        /* and back */
+};
+/* What place p does in round k of a reduce-scatter: hands the blocks of the `count` places from
+ * `give` (modulo n) to the place `to`, and gets as many, those from `keep`, from the place `from`.
+ * An allgather goes the rounds backwards, and each hand-over the other way. */
+struct butterfly_round {
+    uint32_t to;
+    uint32_t from;
+    uint32_t give;
+    uint32_t keep;
+    uint32_t count;
+};
+/* order: the n ranks, along the ring for swing. Free in any case. */
+peal_status peal_butterfly_make(struct butterfly *shape, peal_ctx *ctx, enum butterfly_kind kind,
+                                uint32_t n, const uint32_t *order);
+void peal_butterfly_free(struct butterfly *shape);
+int peal_butterfly_possible(enum butterfly_kind kind, uint32_t n);
+struct butterfly_round peal_butterfly_round(const struct butterfly *shape, uint32_t place,
+                                            uint32_t k);
+/* How a root's blocks get to their places by halves: place p gets those of the `count` places
+ * from `first` (modulo n) from the place `from` (NO_RANK: it is the root, and has all), and hands
+ * parts of them on in the rounds from `next` on. Not for swing. */
+struct butterfly_branch {
+    uint32_t from;
+    uint32_t first;
+    uint32_t count;
+    uint32_t next;
+};
+struct butterfly_branch peal_butterfly_branch(const struct butterfly *shape, uint32_t root,
+                                              uint32_t place);
+/* 1: in round k the place hands on to round->to what round->give and count say, and keeps
+ * branch->count. */
+int peal_butterfly_hand_on(const struct butterfly *shape, uint32_t root, uint32_t place, uint32_t k,
+                           struct butterfly_branch *branch, struct butterfly_round *round);
+
+/* A butterfly's reduce-scatter and allgather as one channel's lane, and their cost. */
+/* Regions and semaphores of all channels. */
+void peal_butterfly_prepare(struct build *b, const struct candidate *candidate);
+/* One channel's lane of the plan's collective. */
+void peal_butterfly_lane(struct build *b, const struct butterfly *shape, uint32_t channel,
+                         uint32_t channels);
+/* As how many messages the chunks of each round travel: of blocks, or numbered by the places. Those
+ * of the last place, whose ranges wrap around. */
+peal_status peal_butterfly_messages(const struct butterfly *shape, int blocks,
+                                    uint32_t messages[BUTTERFLY_ROUNDS_MAX]);
+/* Adds candidates of 1, 2, 4 ... channels like `candidate`, whose channels take turns with the
+ * shapes. */
+peal_status peal_butterfly_enumerate(struct planner *planner, struct candidate candidate,
+                                     const struct butterfly *shapes, uint32_t nshapes);
 
 /* Broadcast and reduce along a tree with a root, or a chain. */
 #define ROOTED_CHILDREN 17u /* of the binomial tree of 65 536 ranks */

@@ -71,7 +71,7 @@ void peal_doubling_body(struct build *b, const struct doubling_part *part)
         buffer = PLAN_BUF_OUT;
     }
     for (uint32_t k = 0; k < steps; k++) {
-        uint32_t partner = member(part, self ^ 1u << k);
+        uint32_t partner = part->partners ? part->partners[k] : member(part, self ^ 1u << k);
         hand_over(b, part, buffer, partner, k);
         take_over(b, part, buffer, partner, k, 1, k + 1 == steps);
         buffer = PLAN_BUF_OUT;

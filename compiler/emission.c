@@ -45,7 +45,7 @@ static void set_tile(const struct candidate *candidate, struct peal_plan *plan)
 static peal_status make_shapes(struct emission *e)
 {
     enum algorithm algo = e->candidate->algo;
-    if (algo == ALGO_RING || algo == ALGO_NCCL_RING || algo == ALGO_CHAIN)
+    if (algo == ALGO_RING || algo == ALGO_NCCL_RING || algo == ALGO_CHAIN || algo == ALGO_SWING)
         PEAL_TRY(peal_ring_orders_make(&e->planner, algo, e->candidate->channels, &e->rings));
     e->build.rings = &e->rings;
     return algo == ALGO_PACKED ? peal_packed_begin(&e->build, e->candidate, &e->packed) : PEAL_OK;

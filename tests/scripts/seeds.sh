@@ -9,7 +9,7 @@ made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 topology=$PEAL_SOURCE/examples/topologies/dgx-h100.xml
 for ranks in 2 3; do
-    for algorithm in ring oneshot twoshot; do
+    for algorithm in ring oneshot twoshot halving; do
         name=$algorithm-$ranks
         "$peal" compile "$topology" --ranks "$ranks" --algorithm "$algorithm" \
             -o "$made/$name" >/dev/null || continue

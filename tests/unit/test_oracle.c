@@ -362,12 +362,47 @@ START_TEST(every_row)
 }
 END_TEST
 
+static int near(double got, double expected)
+{
+    return fabs(got - expected) <= 1e-6 * expected;
+}
+
+/* What facts/algorithms.md states of halves and stars, among hosts with a NIC each: 2 log2 N
+ * start-ups (rounded up) and 2 (N - 1) / N S; of Swing by whole messages log2 N (alpha + S / beta);
+ * of a star (N - 1) S in and out of one rank. */
+START_TEST(halves_and_stars)
+{
+    static const int sizes[] = {2, 3, 6, 8, 12, 16, 64, 100};
+    struct test_heap heap;
+    ctx = test_ctx(&heap);
+    const double s = 1e9, alpha = 10, beta = 45, move = s / (beta * 1e3);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        double n = sizes[i], rounds = ceil(log2(n));
+        double halves = 2 * rounds * alpha + 2 * (n - 1) / n * move;
+        double got = planned(net_of(sizes[i], alpha, beta), "halving", s, 8).time_us;
+        ck_assert_msg(near(got, halves), "halving of %d: %.9g, not %.9g", sizes[i], got, halves);
+        got = planned(net_of(sizes[i], alpha, beta), "star", s, 32).time_us;
+        if (n > 2)
+            ck_assert_double_gt(got, 2 * alpha + 2 * (n - 1) * move - 1);
+        if (n == 2 || sizes[i] & (sizes[i] - 1)) /* of two, whole messages are less */
+            continue;
+        got = planned(net_of(sizes[i], alpha, beta), "swing", s, 8).time_us;
+        ck_assert_msg(near(got, halves), "swing of %d: %.9g, not %.9g", sizes[i], got, halves);
+        got = planned(net_of(sizes[i], alpha, beta), "swing", 8, 1).time_us;
+        ck_assert_double_lt(got, rounds * alpha + 0.1);
+    }
+    peal_ctx_destroy(ctx);
+    ck_assert_int_eq(heap.blocks, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("oracle");
     TCase *tcase = tcase_create("oracle");
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, every_row);
+    tcase_add_test(tcase, halves_and_stars);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK);

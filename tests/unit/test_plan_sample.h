@@ -60,8 +60,8 @@
     "        get_reduce c0: r1.s0[2]@2 -> out[0] sm final\n"                                       \
     "        wait r1.1 lag 2\n"                                                                    \
     "        wait r0.0\n"                                                                          \
-    "        put c0*2+2: out[0] -> r1.s0[4]@1 staged e0\n"                                          \
-    "        reduce c1*2: in[1] s0[2] -> out[1] s0[2] sm\n"                                         \
+    "        put c0*2+2: out[0] -> r1.s0[4]@1 staged e0\n"                                         \
+    "        reduce c1*2: in[1] s0[2] -> out[1] s0[2] sm\n"                                        \
     "      post\n"                                                                                 \
     "        await e0 free\n"                                                                      \
     "        await e15 delivered\n"                                                                \

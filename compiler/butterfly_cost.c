@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a butterfly costs: a stage for each round, over the paths it takes. */
+#include "compiler.h"
+
+#define TILE_MAX (4ull << 20)
+#define TILE_MIN (64ull << 10)
+
+struct costs {
+    struct planner *planner;
+    const struct butterfly *shapes;
+    uint32_t nshapes;
+    uint32_t messages[BUTTERFLY_ROUNDS_MAX];
+    struct candidate candidate;    /* of one channel whose lane takes no time */
+    double lane_share[STAGES_MAX]; /* what the lanes read and write, halved, of the message */
+};
+
+/* Round k of the reduce-scatter, or, backwards, of the allgather. A lane reads and writes what it
+ * moves; in the reduce-scatter it also reads two and writes one to add up. */
+static void cost_round(struct costs *costs, uint32_t k, int gather)
+{
+    struct planner *planner = costs->planner;
+    struct stage stage = {.levels = 1, .chain = 1};
+    uint32_t n = costs->shapes->n;
+    double share = (double)peal_butterfly_round(costs->shapes, 0, k).count / n;
+    int lanes_move = 0;
+    for (uint32_t s = 0; s < costs->nshapes; s++)
+        for (uint32_t place = 0; place < n; place++) {
+            const struct butterfly *shape = &costs->shapes[s];
+            struct butterfly_round round = peal_butterfly_round(shape, place, k);
+            struct hop hop;
+            peal_planner_hop(planner, shape->member[place],
+                             shape->member[gather ? round.from : round.to], &hop);
+            peal_stage_hop(&stage, &hop);
+            peal_planner_load(planner, &hop, share / costs->nshapes, hop.scale);
+            lanes_move |= hop.engine == PEAL_ENGINE_SM;
+        }
+    stage.gap_us *= costs->messages[k] - 1.0; /* nothing queues behind the last one */
+    costs->lane_share[costs->candidate.nstages] =
+        share * ((lanes_move ? 1 : 0) + (gather ? 0 : 1.5));
+    peal_candidate_stage(planner, &costs->candidate, &stage, 0);
+}
+
+/* Telling those who will write this rank's output that they may. */
+static void cost_entry(struct costs *costs)
+{
+    struct stage stage = {.levels = 1, .chain = 1};
+    const struct butterfly *shape = costs->shapes;
+    for (uint32_t k = 0; k < shape->rounds; k++)
+        for (uint32_t place = 0; place < shape->n; place++) {
+            struct hop hop;
+            peal_planner_hop(costs->planner, shape->member[place],
+                             shape->member[peal_butterfly_round(shape, place, k).to], &hop);
+            peal_stage_hop(&stage, &hop);
+        }
+    stage.gap_us *= shape->rounds - 1.0;
+    peal_candidate_stage(costs->planner, &costs->candidate, &stage, 0);
+}
+
+/* The root's blocks to their places, round k; the root hands on most, and in every round. */
+static void cost_scatter(struct costs *costs, uint32_t k)
+{
+    struct planner *planner = costs->planner;
+    const struct butterfly *shape = costs->shapes;
+    struct stage stage = {.levels = 1, .chain = 1};
+    uint32_t root = shape->place[planner->request.root];
+    for (uint32_t place = 0; place < shape->n; place++) {
+        struct butterfly_branch branch = peal_butterfly_branch(shape, root, place);
+        struct hop hop;
+        if (branch.from == NO_RANK || branch.next != k + 1)
+            continue;
+        peal_planner_hop(planner, shape->member[branch.from], shape->member[place], &hop);
+        peal_stage_hop(&stage, &hop);
+        peal_planner_load(planner, &hop, (double)branch.count / shape->n, hop.scale);
+    }
+    stage.gap_us *= costs->messages[k] - 1.0;
+    costs->lane_share[costs->candidate.nstages] =
+        (double)(shape->reach[k] - shape->reach[k + 1]) / shape->n;
+    peal_candidate_stage(planner, &costs->candidate, &stage, 0);
+}
+
+/* Every rank's block to the root. */
+static void cost_gather(struct costs *costs)
+{
+    struct planner *planner = costs->planner;
+    uint32_t root = planner->request.root;
+    double n = costs->shapes->n;
+    struct stage stage = {.levels = 1, .chain = 1};
+    for (uint32_t r = 0; r < costs->shapes->n; r++) {
+        struct hop hop;
+        if (r == root)
+            continue;
+        peal_planner_hop(planner, r, root, &hop);
+        peal_stage_hop(&stage, &hop);
+        peal_planner_load(planner, &hop, 1 / n, hop.scale);
+    }
+    stage.gap_us *= n - 2;
+    costs->lane_share[costs->candidate.nstages] = 1 / n;
+    peal_candidate_stage(planner, &costs->candidate, &stage, 0);
+}
+
+static void cost_collective(struct costs *costs)
+{
+    peal_collective collective = costs->planner->request.collective;
+    uint32_t rounds = costs->shapes->rounds;
+    int moves = collective == PEAL_ALLGATHER || collective == PEAL_BROADCAST;
+    if (moves)
+        cost_entry(costs);
+    for (uint32_t k = 0; k < rounds && !moves; k++)
+        cost_round(costs, k, 0);
+    for (uint32_t k = 0; k < rounds && collective == PEAL_BROADCAST; k++)
+        cost_scatter(costs, k);
+    for (uint32_t k = rounds; k-- > 0 && (moves || collective == PEAL_ALLREDUCE);)
+        cost_round(costs, k, 1);
+    if (collective == PEAL_REDUCE)
+        cost_gather(costs);
+    peal_candidate_total(costs->planner, &costs->candidate);
+}
+
+/* The largest tile whose slots fit the bound. */
+static uint64_t tile_of(const struct planner *planner, uint64_t slots)
+{
+    uint64_t tile = TILE_MAX;
+    if (planner->request.tile_bytes)
+        return planner->request.tile_bytes;
+    while (tile > TILE_MIN && tile * slots * SLOT_DEPTH > planner->request.scratch_limit)
+        tile /= 2;
+    return tile;
+}
+
+static peal_status add(const struct costs *costs, uint32_t channels)
+{
+    struct planner *planner = costs->planner;
+    struct candidate candidate = costs->candidate;
+    uint32_t n = costs->shapes->n;
+    candidate.channels = candidate.lanes = channels;
+    candidate.chunks = n * channels;
+    candidate.max_bytes = UINT64_MAX;
+    candidate.hop_share = (double)(n / 2) / n / channels;
+    for (uint32_t i = 0; i < candidate.nstages; i++) {
+        struct stage *stage = &candidate.stage[i];
+        double lane_us = costs->lane_share[i] / channels / (peal_planner_lane_gbs(planner) * 1e3);
+        stage->lane_bound = lane_us > stage->us_per_byte;
+        stage->us_per_byte = stage->lane_bound ? lane_us : stage->us_per_byte;
+    }
+    if (planner->request.collective == PEAL_ALLGATHER ||
+        planner->request.collective == PEAL_BROADCAST) /* no slots, nothing to tile for */
+        return peal_planner_add(planner, &candidate);
+    candidate.slots = 2ull * (n - 1 + (n + 1) / 2) * channels;
+    if (!planner->request.tile_bytes) /* half the slots, as long as whole chunks fit the bound */
+        PEAL_TRY(peal_planner_add(planner, &candidate));
+    candidate.tile_bytes = tile_of(planner, candidate.slots);
+    return peal_planner_add(planner, &candidate);
+}
+
+peal_status peal_butterfly_enumerate(struct planner *planner, struct candidate candidate,
+                                     const struct butterfly *shapes, uint32_t nshapes)
+{
+    uint32_t asked = planner->request.channels;
+    uint32_t most = planner->group.accelerators ? CHANNELS_MAX : 1;
+    int blocks = peal_plan_collective(planner->request.collective)->block_power > 0;
+    struct costs costs = {.planner = planner, .shapes = shapes, .candidate = candidate};
+    uint32_t costed = 0;
+    for (uint32_t channels = asked ? asked : 1; channels <= (asked ? asked : most); channels *= 2) {
+        costs.nshapes = channels < nshapes ? channels : nshapes;
+        if (costs.nshapes != costed) { /* more channels than that load the links alike */
+            costs.candidate = candidate;
+            PEAL_TRY(peal_butterfly_messages(shapes, blocks, costs.messages));
+            cost_collective(&costs);
+            costed = costs.nshapes;
+        }
+        if ((uint64_t)shapes->n * channels > PLAN_CHUNKS_MAX)
+            break;
+        PEAL_TRY(add(&costs, channels));
+    }
+    return PEAL_OK;
+}
