@@ -66,6 +66,10 @@ int read_request(const struct cli *cli, peal_request *request)
     CLI_TRY(cli_size(cli, OPT_TILE, &request->tile_bytes));
     CLI_TRY(cli_size(cli, OPT_SCRATCH, &request->scratch_limit));
     CLI_TRY(cli_real(cli, OPT_SM_PRICE, &request->sm_price));
+    CLI_TRY(cli_u32(cli, OPT_MAX_SMS, &request->max_sms));
+    if (cli_given(cli, OPT_MAX_SMS) && request->max_sms == 0)
+        return say_usage("--max-sms 0: that is --zero-sm");
+    request->zero_sm = cli_given(cli, OPT_ZERO_SM);
     request->deterministic = cli_given(cli, OPT_DETERMINISTIC);
     return read_engines(cli, request);
 }
@@ -178,9 +182,9 @@ int compile_all(struct cli *cli, const peal_fabric *fabric, peal_table **table_o
 
 int check_decided(const struct cli *cli, const peal_table *table)
 {
-    static const enum option_id decided[] = {OPT_ALGORITHM, OPT_CHANNELS,   OPT_GATEWAYS,
-                                             OPT_TILE,      OPT_SCRATCH,    OPT_ENGINE,
-                                             OPT_SM_PRICE,  OPT_NCCL_GRAPH, OPT_DETERMINISTIC};
+    static const enum option_id decided[] = {
+        OPT_ALGORITHM, OPT_CHANNELS,   OPT_GATEWAYS,      OPT_TILE,    OPT_SCRATCH, OPT_ENGINE,
+        OPT_SM_PRICE,  OPT_NCCL_GRAPH, OPT_DETERMINISTIC, OPT_MAX_SMS, OPT_ZERO_SM};
     peal_table_info info = {.size = sizeof info};
     uint32_t ranks;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));

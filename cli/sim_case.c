@@ -83,8 +83,8 @@ int sim_run(struct cli *cli, const peal_fabric *fabric, const struct sim_case *c
     peal_sim_params params = PEAL_SIM_PARAMS_INIT;
     params.bytes = c->bytes;
     params.keep = keep;
-    return say_diag(
-        peal_simulate(cli->ctx, fabric, c->table, c->index, &params, &diag, sim_out), &diag);
+    return say_diag(peal_simulate(cli->ctx, fabric, c->table, c->index, &params, &diag, sim_out),
+                    &diag);
 }
 
 void sim_close(struct sim_case *c)

@@ -173,9 +173,41 @@ void peal_build_span(struct build *b, uint32_t span, uint32_t stride)
     b->stride = span > 1 ? stride : 0;
 }
 
+static void add_await(struct build *b, uint32_t event, uint8_t what)
+{
+    struct plan_step step = {0};
+    step.op = PLAN_AWAIT;
+    step.event = (uint8_t)event;
+    step.after = PLAN_NO_EVENT;
+    step.what = what;
+    add_step(b, &step);
+}
+
+/* A move that the lane would make itself, by a copy engine: done when the lane goes on. */
+static void copy_for_lane(struct build *b, uint32_t chunk, const struct plan_operand *src,
+                          uint32_t ndst, const struct plan_operand *dst)
+{
+    uint32_t more = b->more, stride = b->stride;
+    for (uint32_t i = 0; i < ndst; i++) {
+        peal_build_span(b, more + 1, stride);
+        peal_build_move(b, chunk, 1, src, 1, &dst[i], PEAL_ENGINE_CE, 0);
+        add_await(b, b->next_event, 1);
+    }
+}
+
+/* 1: the plan holds no SM: whatever sm would do, a copy engine does. */
+static int without_lanes(const struct build *b)
+{
+    return b->planner->corner == CORNER_COPY && !peal_plan_collective(b->plan->collective)->reduces;
+}
+
 void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struct plan_operand *src,
                      uint32_t ndst, const struct plan_operand *dst, uint8_t engine, int final)
 {
+    if (engine == PEAL_ENGINE_SM && nsrc == 1 && without_lanes(b)) {
+        copy_for_lane(b, chunk, src, ndst, dst);
+        return;
+    }
     if (nsrc > PLAN_OPERANDS_MAX || ndst > PLAN_OPERANDS_MAX) {
         fail(b, PEAL_ERR_LIMIT);
         return;
@@ -229,7 +261,7 @@ void peal_build_push(struct build *b, uint32_t chunk, struct plan_operand src,
 
 void peal_build_signal(struct build *b, uint32_t peer, uint32_t sem)
 {
-    uint8_t engine = PEAL_ENGINE_SM;
+    uint8_t engine = without_lanes(b) ? PEAL_ENGINE_CE : PEAL_ENGINE_SM;
     if (!peal_build_direct(b, peer))
         engine = peal_build_engine(b, peer);
     add_signal(b, peer, sem, engine, PLAN_NO_EVENT);
@@ -249,39 +281,23 @@ void peal_build_wait(struct build *b, uint32_t peer, uint32_t sem, uint32_t lag)
 
 uint32_t peal_build_stage(struct build *b)
 {
-    struct plan_step step = {0};
-    step.op = PLAN_AWAIT;
-    step.event = (uint8_t)b->next_event;
-    step.after = PLAN_NO_EVENT;
-    add_step(b, &step);
+    add_await(b, b->next_event, 0);
     return b->next_event;
 }
 
 void peal_build_await_last(struct build *b)
 {
     uint32_t last = (b->next_event + BUILD_EVENTS - 1) % BUILD_EVENTS;
-    struct plan_step step = {0};
-    if (!(b->events >> last & 1))
-        return;
-    step.op = PLAN_AWAIT;
-    step.event = (uint8_t)last;
-    step.after = PLAN_NO_EVENT;
-    add_step(b, &step);
+    if (b->events >> last & 1)
+        add_await(b, last, 0);
 }
 
 void peal_build_drain(struct build *b)
 {
     peal_build_section(b, 2);
-    for (uint32_t e = 0; e < BUILD_EVENTS; e++) {
-        if (!(b->events >> e & 1))
-            continue;
-        struct plan_step step = {0};
-        step.op = PLAN_AWAIT;
-        step.event = (uint8_t)e;
-        step.after = PLAN_NO_EVENT;
-        step.what = 1;
-        add_step(b, &step);
-    }
+    for (uint32_t e = 0; e < BUILD_EVENTS; e++)
+        if (b->events >> e & 1)
+            add_await(b, e, 1);
 }
 
 uint64_t peal_build_slot_bytes(const struct build *b)

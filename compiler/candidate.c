@@ -9,7 +9,8 @@ peal_status peal_planner_add(struct planner *planner, const struct candidate *ca
 {
     PEAL_TRY(peal_grow(planner->ctx, (void **)&planner->candidates, &planner->capacity,
                        (size_t)planner->count + 1, sizeof *candidate, 4096));
-    planner->candidates[planner->count++] = *candidate;
+    planner->candidates[planner->count] = *candidate;
+    planner->candidates[planner->count++].corner = planner->corner;
     return PEAL_OK;
 }
 

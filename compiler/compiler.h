@@ -86,6 +86,10 @@ enum algorithm {
 
 enum outer { OUTER_RING, OUTER_TREE, OUTER_DOUBLING };
 
+/* Who moves what loads and stores would reach: the lanes themselves, or copy engines, which hold no
+ * SM but take longer to start. */
+enum corner { CORNER_LANES, CORNER_COPY, CORNER_COUNT };
+
 /* In which order the elements of a message are reduced; the same for all of them, or it varies. */
 enum reduction_order {
     ORDER_VARIES,
@@ -117,6 +121,7 @@ struct candidate {
     uint32_t pieces;    /* packed: each tree's share is cut into so many chunks */
     enum outer outer;
     enum reduction_order order;
+    enum corner corner;
     int variant; /* halving: 1, places go across the hosts; swing: 1, whole messages are exchanged
                   */
     uint64_t tile_bytes; /* 0: whole chunks */
@@ -152,6 +157,7 @@ struct planner {
     uint32_t engines[PEAL_LINK_CLASS_COUNT]; /* of the hops loaded since the last candidate */
     peal_request request;
     enum algorithm algorithm; /* asked for, or ALGO_ANY */
+    enum corner corner;       /* of the candidates being made, or of the one being lowered */
     uint64_t digest;          /* of the fabric */
     uint32_t count;
     uint32_t capacity;

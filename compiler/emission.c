@@ -135,6 +135,7 @@ peal_status peal_emission_begin(const struct planner *planner, const peal_fabric
     e->candidate = candidate;
     e->planner = *planner;
     e->planner.fabric = e->planner.group.fabric = fabric;
+    e->planner.corner = candidate->corner;
     peal_status status = begin(e, min_bytes, max_bytes);
     if (status != PEAL_OK) {
         peal_emission_end(e);

@@ -2,8 +2,12 @@
 /* One hop: its route, the engine of a plain move over it, and what that costs. */
 #include "compiler.h"
 
+/* Where copy engines move everything, no lane's rate is in the way. */
 double peal_planner_lane_gbs(const struct planner *planner)
 {
+    if (planner->corner == CORNER_COPY &&
+        !peal_plan_collective(planner->request.collective)->reduces)
+        return 1e9;
     return peal_topo_lane_gbs(planner->fabric, 0);
 }
 
@@ -15,6 +19,8 @@ static uint8_t choose_engine(const struct planner *planner, const struct hop *ho
         peal_plan_engines((uint8_t)hop->path.link_class, (uint8_t)hop->path.direct, arch);
     if (forced && allowed & 1u << (forced - 1))
         return (uint8_t)(forced - 1);
+    if (planner->corner == CORNER_COPY && allowed & 1u << PEAL_ENGINE_CE)
+        return PEAL_ENGINE_CE;
     return hop->path.direct ? PEAL_ENGINE_SM : (uint8_t)hop->path.mover;
 }
 

@@ -39,12 +39,19 @@ static int fits(const struct planner *planner, const struct candidate *candidate
            peal_candidate_scratch(candidate, bytes) <= planner->request.scratch_limit;
 }
 
+static uint32_t sms_of(const struct planner *planner, const struct candidate *candidate)
+{
+    int copied = candidate->corner == CORNER_COPY &&
+                 !peal_plan_collective(planner->request.collective)->reduces;
+    return planner->group.accelerators && !copied ? candidate->lanes : 0;
+}
+
 static double price_of(const struct planner *planner, uint32_t index, uint64_t bytes)
 {
     const struct candidate *candidate = &planner->candidates[index];
     struct cost cost;
     peal_candidate_cost(candidate, bytes, &cost);
-    uint32_t sms = planner->group.accelerators ? candidate->lanes : 0;
+    uint32_t sms = sms_of(planner, candidate);
     /* Compared as whole picoseconds, so that no rounding mode or compiler decides. */
     double price = cost.time_us * (1 + planner->request.sm_price * sms) * 1e6;
     return (double)(uint64_t)(price + 0.5);
@@ -201,7 +208,7 @@ static void describe(const struct planner *planner, uint32_t index, uint64_t min
     info->protocol = candidate->algo == ALGO_ONESHOT ? "packet" : "simple";
     memcpy(info->move_engines, candidate->engines, sizeof info->move_engines);
     info->scratch_bytes = peal_candidate_scratch(candidate, max_bytes);
-    info->sms = planner->group.accelerators ? candidate->lanes : 0;
+    info->sms = sms_of(planner, candidate);
     info->time_us = high.time_us;
     info->time_min_us = low.time_us;
     info->alpha_us = high.alpha_us;
@@ -257,6 +264,23 @@ static peal_status check_engines(const struct planner *planner, peal_diag *diag)
     return PEAL_OK;
 }
 
+static peal_status check_zero_sm(const peal_request *request, peal_diag *diag)
+{
+    if (!request->zero_sm)
+        return PEAL_OK;
+    if (peal_plan_collective(request->collective)->reduces)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                         "%s reduces, which copy engines and NICs cannot: it needs at least one SM",
+                         peal_collective_name(request->collective));
+    for (uint32_t c = 0; c < PEAL_LINK_CLASS_COUNT; c++)
+        if (request->move_engine[c] == PEAL_ENGINE_SM + 1 ||
+            request->move_engine[c] == PEAL_ENGINE_TMA + 1)
+            return peal_fail(diag, PEAL_ERR_ARG, "engine %s over %s holds an SM",
+                             peal_engine_name((peal_engine)(request->move_engine[c] - 1)),
+                             peal_link_class_name((peal_link_class)c));
+    return PEAL_OK;
+}
+
 static peal_status read_request(struct planner *planner, const peal_request *request,
                                 peal_diag *diag)
 {
@@ -279,6 +303,7 @@ static peal_status read_request(struct planner *planner, const peal_request *req
     if (!(to->sm_price >= 0 && to->sm_price <= 1000))
         return peal_fail(diag, PEAL_ERR_ARG, "the price of an SM lies between 0 and 1000");
     PEAL_TRY(read_algorithm(planner, diag));
+    PEAL_TRY(check_zero_sm(to, diag));
     return check_engines(planner, diag);
 }
 
@@ -327,15 +352,50 @@ static void name_binding(const struct planner *planner, struct candidate *candid
                                 sizeof candidate->binding);
 }
 
-static peal_status enumerate(struct planner *planner, peal_diag *diag)
+static peal_status enumerate_corner(struct planner *planner, enum corner corner)
 {
-    peal_status status = PEAL_OK;
-    if (planner->group.n == 1)
-        status = enumerate_alone(planner);
-    for (uint32_t i = 0; status == PEAL_OK && planner->group.n > 1 && i < ALGO_COUNT; i++)
+    planner->corner = corner;
+    for (uint32_t i = 0; i < ALGO_COUNT; i++)
         if ((planner->algorithm == ALGO_ANY || planner->algorithm == (enum algorithm)i) &&
             peal_algo_get((enum algorithm)i)->collectives >> planner->request.collective & 1)
-            status = peal_algo_get((enum algorithm)i)->enumerate(planner);
+            PEAL_TRY(peal_algo_get((enum algorithm)i)->enumerate(planner));
+    return PEAL_OK;
+}
+
+/* Copy engines are tried where SMs are counted. */
+static peal_status enumerate_corners(struct planner *planner)
+{
+    const peal_request *request = &planner->request;
+    if (planner->group.n == 1)
+        return enumerate_alone(planner);
+    if (!planner->group.accelerators || !request->zero_sm)
+        PEAL_TRY(enumerate_corner(planner, CORNER_LANES));
+    if (planner->group.accelerators &&
+        (request->zero_sm || request->max_sms || request->sm_price > 0))
+        PEAL_TRY(enumerate_corner(planner, CORNER_COPY));
+    return PEAL_OK;
+}
+
+/* What holds more SMs than there may be is no candidate. */
+static peal_status keep_budget(struct planner *planner, peal_diag *diag)
+{
+    uint32_t kept = 0, least = UINT32_MAX, most = planner->request.max_sms;
+    for (uint32_t i = 0; i < planner->count; i++) {
+        uint32_t sms = sms_of(planner, &planner->candidates[i]);
+        least = sms < least ? sms : least;
+        if (!most || sms <= most)
+            planner->candidates[kept++] = planner->candidates[i];
+    }
+    planner->count = kept;
+    if (!kept)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                         "%u SMs are too few: what needs least here holds %u", most, least);
+    return PEAL_OK;
+}
+
+static peal_status enumerate(struct planner *planner, peal_diag *diag)
+{
+    peal_status status = enumerate_corners(planner);
     for (uint32_t i = 0; i < planner->count; i++)
         name_binding(planner, &planner->candidates[i]);
     if (status != PEAL_OK)
@@ -348,7 +408,7 @@ static peal_status enumerate(struct planner *planner, peal_diag *diag)
                          planner->group.direct_hosts
                              ? ""
                              : "; oneshot and twoshot need loads and stores between all ranks");
-    return PEAL_OK;
+    return keep_budget(planner, diag);
 }
 
 /* A table ends where the algorithm that was asked for does. */
@@ -466,14 +526,23 @@ peal_status peal_table_candidate(const peal_table *table, uint32_t row, uint32_t
     return PEAL_ERR_INTERNAL;
 }
 
-static void note_compiled(struct table_row *row)
+/* What the programs hold and use, which the candidate could only foretell. */
+static peal_status note_compiled(const struct planner *planner, struct table_row *row,
+                                 peal_diag *diag)
 {
     peal_row_info info;
+    const peal_request *request = &planner->request;
     peal_plan_describe(row->plan, &info);
+    if (planner->group.accelerators && (info.sms > (request->zero_sm   ? 0
+                                                    : request->max_sms ? request->max_sms
+                                                                       : UINT32_MAX)))
+        return peal_fail(diag, PEAL_ERR_INTERNAL, "%s holds %u SMs, more than was asked for",
+                         row->info.algorithm, info.sms);
     row->info.scratch_bytes = info.scratch_bytes;
     row->info.sms = row->info.sms ? info.sms : 0;
     row->info.tile_bytes = info.tile_bytes;
     memcpy(row->info.move_engines, info.move_engines, sizeof info.move_engines);
+    return PEAL_OK;
 }
 
 static peal_status lower_rows(peal_table *table, const struct planner *planner, peal_diag *diag)
@@ -484,7 +553,7 @@ static peal_status lower_rows(peal_table *table, const struct planner *planner, 
             continue;
         PEAL_TRY(peal_lower(planner, &planner->candidates[planner->chosen[i]], row->info.min_bytes,
                             row->info.max_bytes, diag, &row->plan));
-        note_compiled(row);
+        PEAL_TRY(note_compiled(planner, row, diag));
     }
     return PEAL_OK;
 }

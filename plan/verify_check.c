@@ -123,8 +123,10 @@ static void check_signal(const struct check *c, const struct plan_step *step)
             bad(c, "capability", "no link leads to the rank that is signalled");
             return;
         }
-    } else if (step->after != PLAN_NO_EVENT) {
-        allowed |= 1u << PEAL_ENGINE_TMA | 1u << PEAL_ENGINE_CE;
+    } else {
+        allowed |= 1u << PEAL_ENGINE_CE;
+        if (step->after != PLAN_NO_EVENT)
+            allowed |= 1u << PEAL_ENGINE_TMA;
     }
     if (!(allowed & 1u << step->engine))
         peal_verify_find(c->out, "capability", c->rank, c->lane, c->at,

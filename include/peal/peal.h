@@ -363,9 +363,13 @@ typedef struct peal_request {
     /* 1: every element is reduced in one order, whatever the size of the message and its place
      * in it (batch invariance). */
     int deterministic;
+    /* Accelerators: lanes that hold an SM, at most; 0: any number. */
+    uint32_t max_sms;
+    /* 1: no SM at all: copy engines and the network move everything. Not for what reduces. */
+    int zero_sm;
 } peal_request;
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
@@ -511,11 +515,14 @@ typedef struct peal_sim peal_sim;
 
 typedef struct peal_sim_params {
     size_t size;
-    uint64_t bytes;        /* of the message, as the collective counts it; 0: the row's max_bytes */
-    int keep;              /* 1: keep waits and dependences too, which trace, flows and steps need */
+    uint64_t bytes; /* of the message, as the collective counts it; 0: the row's max_bytes */
+    int keep;       /* 1: keep waits and dependences too, which trace, flows and steps need */
     uint64_t buffer_bytes; /* of a switch port; 0: queues are not looked at */
 } peal_sim_params;
-#define PEAL_SIM_PARAMS_INIT {sizeof(peal_sim_params), 0, 0, 0}
+#define PEAL_SIM_PARAMS_INIT                                                                       \
+    {                                                                                              \
+        sizeof(peal_sim_params), 0, 0, 0                                                           \
+    }
 
 /* Runs a compiled row on the fabric, whose ranks are taken for the plan's in order. The table must
  * outlive the simulation, the fabric need not. Errors: ARG (no program, another machine), RANGE
@@ -563,7 +570,7 @@ typedef struct peal_sim_event {
     uint64_t bytes; /* of the tile */
     double start_us;
     double end_us;
-    double own_us; /* critical path: what it added */
+    double own_us;  /* critical path: what it added */
     char text[256]; /* its line of the text form */
 } peal_sim_event;
 /* The chain of steps that the time is due to, first one first: the own times add up to it. */
