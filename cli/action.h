@@ -53,6 +53,7 @@ struct choice {
 #define ACTIONS_MAX (PEAL_COLLECTIVE_COUNT * LIST_MAX)
 struct actions {
     uint32_t count;
+    uint32_t first_row; /* the table's first row is this one of what was planned */
     struct action list[ACTIONS_MAX];
 };
 

@@ -86,7 +86,7 @@ static void say_left_out(const struct action *action, uint32_t ranks)
 int choose_all(const struct choice *choice, uint32_t ranks, int lenient, struct actions *actions)
 {
     CLI_TRY(check_ends(choice));
-    actions->count = 0;
+    actions->count = actions->first_row = 0;
     for (uint32_t c = 0; c < choice->collectives; c++)
         for (uint32_t r = 0; r < choice->roots; r++) {
             struct action action = {(peal_collective)choice->collective[c], 0, 0};
@@ -123,7 +123,7 @@ int has_action(const struct actions *actions, const struct action *action)
 int table_actions(const peal_table *table, struct actions *actions)
 {
     peal_table_info info = {.size = sizeof info};
-    actions->count = 0;
+    actions->count = actions->first_row = 0;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
     for (uint32_t i = 0; i < info.rows && actions->count < ACTIONS_MAX; i++) {
         peal_row_info row = {.size = sizeof row};

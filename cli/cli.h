@@ -120,6 +120,8 @@ void *need(void *memory); /* ends the program when NULL */
 int load_fabric(struct cli *cli, const char *path, peal_fabric **fabric_out);
 /* One of the two: what the file is decides. A text of a plan is assembled. */
 int load_any(struct cli *cli, const char *path, peal_fabric **fabric_out, peal_table **table_out);
+/* Applies --degrade. */
+int degrade_fabric(const struct cli *cli, peal_fabric *fabric);
 int read_file(const char *path, char **data_out, size_t *bytes_out); /* free() */
 
 /* ---- requests (request.c) */
@@ -141,6 +143,9 @@ int make_table(struct cli *cli, const peal_fabric *fabric, const peal_request *r
 int check_decided(const struct cli *cli, const peal_table *table);
 /* A compiled table of a topology or a plan file, and which of what it serves is meant. */
 int load_compiled(struct cli *cli, const char *path, peal_table **table_out,
+                  struct actions *actions);
+/* The same of what load_any gave: *table is made where there is a fabric, else a file's. */
+int finish_loaded(struct cli *cli, const peal_fabric *fabric, peal_table **table,
                   struct actions *actions);
 /* A compiled table of a topology. */
 int compile_all(struct cli *cli, const peal_fabric *fabric, peal_table **table_out,

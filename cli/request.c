@@ -133,6 +133,28 @@ static int add_table(peal_table **to, peal_table *from)
     return say_diag(status, &diag);
 }
 
+/* --rank: one rank's programs in place of the planned table. */
+static int slice_table(const struct cli *cli, const peal_fabric *fabric, uint32_t row,
+                       peal_table **table)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_table_info info = {.size = sizeof info};
+    peal_table *slice = NULL;
+    uint32_t rank = 0;
+    CLI_TRY(cli_u32(cli, OPT_RANK, &rank));
+    CLI_TRY(say_diag(peal_table_get(*table, &info), NULL));
+    if (rank >= info.ranks)
+        return say_usage("--rank %lu: the plans have %lu ranks", (unsigned long)rank,
+                         (unsigned long)info.ranks);
+    if (row != PEAL_EVERY_ROW && row >= info.rows)
+        return say_usage("--row %lu: the table has %lu rows", (unsigned long)row,
+                         (unsigned long)info.rows);
+    CLI_TRY(say_diag(peal_table_slice(*table, fabric, rank, row, &diag, &slice), &diag));
+    peal_table_destroy(*table);
+    *table = slice;
+    return EXIT_YES;
+}
+
 int make_table(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
                const struct action *action, int *skip, int loud, peal_table **to)
 {
@@ -147,6 +169,20 @@ int make_table(struct cli *cli, const peal_fabric *fabric, const peal_request *r
     return code;
 }
 
+static int make_slice(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
+                      const struct action *action, int *skip, uint32_t row, peal_table **to)
+{
+    peal_table *table;
+    CLI_TRY(plan_table(cli, fabric, request, action, skip, 1, &table));
+    if (!table)
+        return EXIT_YES;
+    int code = slice_table(cli, fabric, row, &table);
+    if (code == EXIT_YES)
+        return add_table(to, table);
+    peal_table_destroy(table);
+    return code;
+}
+
 static int compile_chosen(struct cli *cli, const peal_fabric *fabric, const struct choice *choice,
                           struct actions *actions, peal_table **to)
 {
@@ -155,10 +191,19 @@ static int compile_chosen(struct cli *cli, const peal_fabric *fabric, const stru
     CLI_TRY(read_request(cli, &request));
     CLI_TRY(count_ranks(fabric, request.ranks, &request.ranks));
     CLI_TRY(choose_all(choice, request.ranks, 0, actions));
+    uint32_t row = PEAL_EVERY_ROW;
+    if (actions->count == 1 && cli_given(cli, OPT_RANK) && cli_given(cli, OPT_ROW)) {
+        CLI_TRY(cli_u32(cli, OPT_ROW, &row));
+        actions->first_row = row;
+    }
     for (uint32_t i = 0; i < actions->count; i++) {
         const struct action *action = &actions->list[i];
         int skip = 0;
-        CLI_TRY(make_table(cli, fabric, &request, action, choice->all ? &skip : NULL, 1, to));
+        int *may_skip = choice->all ? &skip : NULL;
+        if (cli_given(cli, OPT_RANK))
+            CLI_TRY(make_slice(cli, fabric, &request, action, may_skip, row, to));
+        else
+            CLI_TRY(make_table(cli, fabric, &request, action, may_skip, 1, to));
         if (!skip)
             actions->list[kept++] = *action;
     }
@@ -209,18 +254,25 @@ static int read_decided(struct cli *cli, const peal_table *table, struct actions
     return choose_of_table(&choice, table, actions);
 }
 
+int finish_loaded(struct cli *cli, const peal_fabric *fabric, peal_table **table,
+                  struct actions *actions)
+{
+    if (fabric)
+        return compile_all(cli, fabric, table, actions);
+    return read_decided(cli, *table, actions);
+}
+
 int load_compiled(struct cli *cli, const char *path, peal_table **table_out,
                   struct actions *actions)
 {
     peal_fabric *fabric;
-    CLI_TRY(load_any(cli, path, &fabric, table_out));
-    if (fabric) {
-        int code = compile_all(cli, fabric, table_out, actions);
-        peal_fabric_destroy(fabric);
-        return code;
-    }
-    int code = read_decided(cli, *table_out, actions);
-    if (code != EXIT_YES)
-        peal_table_destroy(*table_out);
+    peal_table *table;
+    CLI_TRY(load_any(cli, path, &fabric, &table));
+    int code = finish_loaded(cli, fabric, &table, actions);
+    peal_fabric_destroy(fabric);
+    if (code == EXIT_YES)
+        *table_out = table;
+    else
+        peal_table_destroy(table);
     return code;
 }

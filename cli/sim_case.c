@@ -87,6 +87,17 @@ int sim_run(struct cli *cli, const peal_fabric *fabric, const struct sim_case *c
                     &diag);
 }
 
+int sim_write(const struct cli *cli, const peal_sim *sim, const char *form, const char *path)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct output output;
+    struct cli to = *cli;
+    to.value[OPT_OUTPUT] = path;
+    CLI_TRY(output_open(&to, &output));
+    peal_status status = peal_sim_write(sim, form, output_write, &output, &diag);
+    return output_close(&output, say_diag(status, &diag));
+}
+
 void sim_close(struct sim_case *c)
 {
     peal_sim_destroy(c->sim);

@@ -34,6 +34,8 @@ static void json_rows(const struct cli *cli, const peal_table *table, const peal
     json_actions(root, actions);
     json_count(root, "ranks", info->ranks);
     json_flag(root, "verified", info->verified);
+    if (info->sliced)
+        json_count(root, "rank", info->slice_rank);
     json_text(root, "output", cli->value[OPT_OUTPUT]);
     json_t *list = json_list(root, "rows");
     for (uint32_t i = 0; i < info->rows; i++) {
@@ -62,7 +64,11 @@ static int report(const struct cli *cli, const peal_table *table, const struct a
     print_rows(table, &info, &output);
     printf("%s: ", cli->value[OPT_OUTPUT]);
     print_actions(actions, stdout);
-    printf(", %lu ranks, %lu plans, %s\n", (unsigned long)info.ranks, (unsigned long)info.rows,
+    if (info.sliced)
+        printf(", rank %lu of", (unsigned long)info.slice_rank);
+    else
+        printf(",");
+    printf(" %lu ranks, %lu plans, %s\n", (unsigned long)info.ranks, (unsigned long)info.rows,
            info.verified ? "each proven" : "not proven");
     return EXIT_YES;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peal dump: programs as text or JSON, all of them or those of one row or rank. */
+/* peal dump: programs as text or JSON, all of them or those of one row or rank; or one plan as
+ * other programs read it. */
 #include "cli_json.h"
+#include "sim.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +132,7 @@ static void dump_json(const peal_table *table, const peal_table_info *info,
         if (peal_table_row(table, r, &row) != PEAL_OK || peal_table_id(table, r, id) != PEAL_OK)
             break;
         json_t *item = json_item(rows);
-        json_count(item, "row", r);
+        json_count(item, "row", actions->first_row + r);
         struct action action = row_action(&row);
         json_text(item, "id", id);
         json_action(item, &action);
@@ -145,13 +147,68 @@ static void dump_json(const peal_table *table, const peal_table_info *info,
 
 /* ---- */
 
-static int wants_json(const struct cli *cli, int *json)
+enum form { FORM_TEXT, FORM_JSON, FORM_DOT, FORM_GOAL, FORM_TRACE, FORMS };
+
+static const char *form_word(uint32_t index)
+{
+    static const char *const words[] = {"text", "json", "dot", "goal", "trace"};
+    return words[index];
+}
+
+static int read_form(const struct cli *cli, enum form *form)
 {
     const char *format = cli->value[OPT_FORMAT];
-    *json = cli_given(cli, OPT_JSON) || (format && strcmp(format, "json") == 0);
-    if (format && !*json && strcmp(format, "text") != 0)
-        return say_usage("--format '%s' is neither text nor json", format);
+    const char *collapse = cli->value[OPT_COLLAPSE];
+    *form = cli_given(cli, OPT_JSON) ? FORM_JSON : FORM_TEXT;
+    for (uint32_t f = 0; format && f < FORMS; f++)
+        if (strcmp(format, form_word(f)) == 0) {
+            *form = (enum form)f;
+            format = NULL;
+        }
+    if (format)
+        return say_usage("--format '%s' is none of text, json, dot, goal, trace", format);
+    if (collapse && strcmp(collapse, "host") != 0)
+        return say_usage("--collapse '%s': only hosts can be", collapse);
+    if (collapse && *form != FORM_DOT)
+        return say_usage("--collapse is for --format dot");
+    if (cli_given(cli, OPT_RANK) && *form > FORM_JSON)
+        return say_usage("--rank is for text and json");
     return EXIT_YES;
+}
+
+/* One plan for another program. */
+static int dump_form(const struct cli *cli, const peal_table *table, uint32_t count,
+                     const char *rows, enum form form, struct output *output)
+{
+    peal_emit_params params = PEAL_EMIT_PARAMS_INIT;
+    peal_diag diag = PEAL_DIAG_INIT;
+    uint32_t row = ANY;
+    for (uint32_t r = 0; r < count; r++) {
+        if (rows[r] && row != ANY)
+            return say_usage("one plan at a time: choose with --bytes or --row");
+        row = rows[r] ? r : row;
+    }
+    params.collapse_hosts = cli_given(cli, OPT_COLLAPSE);
+    return say_diag(peal_table_emit(table, row, form_word(form), &params, output_write, output,
+                                    &diag),
+                    &diag);
+}
+
+/* What needs the machine, too. */
+static int dump_trace(struct cli *cli)
+{
+    struct sim_case c = {.bytes = 0};
+    if (cli_given(cli, OPT_ROW))
+        return say_usage("--row: a trace is of one size, --bytes");
+    if (!cli_given(cli, OPT_BYTES))
+        cli->value[OPT_BYTES] = SIM_BYTES;
+    int code = sim_open(cli, &c);
+    if (code == EXIT_YES)
+        code = sim_run(cli, c.fabric, &c, 1, &c.sim);
+    if (code == EXIT_YES)
+        code = sim_write(cli, c.sim, "trace", cli->value[OPT_OUTPUT]);
+    sim_close(&c);
+    return code;
 }
 
 /* Which rows are wanted: the given one, of those that serve an action. */
@@ -160,7 +217,7 @@ static int read_rows(const struct cli *cli, const peal_table *table, uint32_t co
 {
     uint32_t only = ANY;
     CLI_TRY(cli_u32(cli, OPT_ROW, &only));
-    if (cli_given(cli, OPT_ROW) && only >= count)
+    if (cli_given(cli, OPT_ROW) && only - actions->first_row >= count)
         return say_usage("--row %lu: the table has %lu rows", (unsigned long)only,
                          (unsigned long)count);
     *all = 1;
@@ -168,39 +225,46 @@ static int read_rows(const struct cli *cli, const peal_table *table, uint32_t co
         peal_row_info row = {.size = sizeof row};
         CLI_TRY(say_diag(peal_table_row(table, r, &row), NULL));
         struct action action = row_action(&row);
-        rows[r] = (only == ANY || only == r) && has_action(actions, &action);
+        rows[r] = (only == ANY || only - actions->first_row == r) && has_action(actions, &action);
         *all &= rows[r];
     }
     return EXIT_YES;
 }
 
-static int read_rank(const struct cli *cli, uint32_t ranks, uint32_t *rank)
+static int read_rank(const struct cli *cli, const peal_table_info *info, uint32_t *rank)
 {
+    if (info->sliced)
+        *rank = info->slice_rank;
     CLI_TRY(cli_u32(cli, OPT_RANK, rank));
-    if (cli_given(cli, OPT_RANK) && *rank >= ranks)
+    if (cli_given(cli, OPT_RANK) && *rank >= info->ranks)
         return say_usage("--rank %lu: the plans have %lu ranks", (unsigned long)*rank,
-                         (unsigned long)ranks);
+                         (unsigned long)info->ranks);
+    if (info->sliced && *rank != info->slice_rank)
+        return say_usage("--rank %lu: the plans are slices of rank %lu", (unsigned long)*rank,
+                         (unsigned long)info->slice_rank);
     return EXIT_YES;
 }
 
 static int dump(const struct cli *cli, const peal_table *table, const struct actions *actions,
-                int json)
+                enum form form)
 {
     peal_table_info info = {.size = sizeof info};
     uint32_t rank = ANY;
     int all = 1;
     struct output output;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
-    CLI_TRY(read_rank(cli, info.ranks, &rank));
+    CLI_TRY(read_rank(cli, &info, &rank));
     char *rows = need(calloc(info.rows ? info.rows : 1, 1));
     int code = read_rows(cli, table, info.rows, actions, rows, &all);
     if (code == EXIT_YES)
         code = output_open(cli, &output);
     if (code == EXIT_YES) {
-        if (json)
+        if (form > FORM_JSON)
+            code = dump_form(cli, table, info.rows, rows, form, &output);
+        else if (form == FORM_JSON)
             dump_json(table, &info, actions, rows, rank, &output);
         else
-            code = dump_text(table, rows, all, rank, &output);
+            code = dump_text(table, rows, all, info.sliced ? ANY : rank, &output);
         code = output_close(&output, code);
     }
     free(rows);
@@ -211,11 +275,13 @@ int verb_dump(struct cli *cli)
 {
     peal_table *table;
     struct actions actions;
-    int json;
+    enum form form;
     CLI_TRY(cli_operands(cli, 1));
-    CLI_TRY(wants_json(cli, &json));
+    CLI_TRY(read_form(cli, &form));
+    if (form == FORM_TRACE)
+        return dump_trace(cli);
     CLI_TRY(load_compiled(cli, cli->operand[0], &table, &actions));
-    int code = dump(cli, table, &actions, json);
+    int code = dump(cli, table, &actions, form);
     peal_table_destroy(table);
     return code;
 }

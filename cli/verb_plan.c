@@ -257,11 +257,12 @@ static int plan_sheets(struct cli *cli, const peal_fabric *fabric, const peal_re
     return kept ? EXIT_YES : say_diag(PEAL_ERR_UNSUPPORTED, NULL);
 }
 
-static int plan_fabric(struct cli *cli, const peal_fabric *fabric, const struct choice *choice)
+static int plan_fabric(struct cli *cli, peal_fabric *fabric, const struct choice *choice)
 {
     peal_request request = PEAL_REQUEST_INIT;
     struct actions actions;
     CLI_TRY(read_request(cli, &request));
+    CLI_TRY(degrade_fabric(cli, fabric));
     CLI_TRY(count_ranks(fabric, request.ranks, &request.ranks));
     CLI_TRY(choose_all(choice, request.ranks, 0, &actions));
     struct sheet *sheets = make_sheets(&actions, request.ranks, NULL);
@@ -281,6 +282,8 @@ static int plan_file(struct cli *cli, peal_table *table, const struct choice *ch
     struct actions actions;
     if (cli_given(cli, OPT_CANDIDATES))
         return say_usage("a plan file has no candidates; give the topology");
+    if (cli_given(cli, OPT_DEGRADE))
+        return say_usage("a plan file has no links to degrade; give the topology");
     CLI_TRY(check_decided(cli, table));
     CLI_TRY(choose_of_table(choice, table, &actions));
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define BYTES_DEFAULT "1M"
+#define DEAD_FACTOR 1e5 /* no part that is left of a link makes so much of a difference */
 #define LINKS_SHOWN 24u
 #define STEPS_SHOWN 16u
 
@@ -21,6 +21,12 @@ static void print_times(const struct sim_case *c, FILE *file)
     if (c->info.model_us > 0) {
         fprintf(file, "  predicted  %s us", real_text(c->info.model_us, text));
         fprintf(file, " (%+.1f %%)\n", 100 * (c->info.model_us / c->info.time_us - 1));
+    }
+    if (c->healthy_us > 0) {
+        fprintf(file, "  healthy    %s us", real_text(c->healthy_us, text));
+        fprintf(file, "; the degraded links make it %.2f times slower%s\n",
+                c->info.time_us / c->healthy_us,
+                c->info.time_us > DEAD_FACTOR * c->healthy_us ? ": it crosses a dead one" : "");
     }
 }
 
@@ -122,6 +128,8 @@ static void json_case(const struct sim_case *c, const struct output *output)
         json_number(root, "model_us", c->info.model_us);
     else
         json_text(root, "model_us", NULL);
+    if (c->healthy_us > 0)
+        json_number(root, "healthy_us", c->healthy_us);
     json_links(root, c);
     json_critical(root, c);
     json_end(root, output);
@@ -143,9 +151,32 @@ static int show(const struct cli *cli, const struct sim_case *c)
     return output_close(&output, EXIT_YES);
 }
 
+/* Once as the machine should be, when it is to be compared. */
+static int run_healthy(struct cli *cli, struct sim_case *c)
+{
+    if (!cli_given(cli, OPT_DEGRADE))
+        return EXIT_YES;
+    CLI_TRY(sim_run(cli, c->fabric, c, 0, &c->sim));
+    c->info.size = sizeof c->info;
+    CLI_TRY(say_diag(peal_sim_get(c->sim, &c->info), NULL));
+    c->healthy_us = c->info.time_us;
+    peal_sim_destroy(c->sim);
+    c->sim = NULL;
+    return degrade_fabric(cli, c->fabric);
+}
+
 static int simulate(struct cli *cli, struct sim_case *c)
 {
-    CLI_TRY(sim_run(cli, c->fabric, c, 0, &c->sim));
+    const char *trace = cli->value[OPT_TRACE], *flows = cli->value[OPT_FLOWS];
+    int step = cli_given(cli, OPT_STEP);
+    CLI_TRY(run_healthy(cli, c));
+    CLI_TRY(sim_run(cli, c->fabric, c, trace || flows || step, &c->sim));
+    if (trace)
+        CLI_TRY(sim_write(cli, c->sim, "trace", trace));
+    if (flows)
+        CLI_TRY(sim_write(cli, c->sim, "flows", flows));
+    if (step)
+        return sim_write(cli, c->sim, "steps", cli->value[OPT_OUTPUT]);
     c->info.size = sizeof c->info;
     CLI_TRY(say_diag(peal_sim_get(c->sim, &c->info), NULL));
     return show(cli, c);
@@ -156,8 +187,10 @@ int verb_sim(struct cli *cli)
     struct sim_case c = {.bytes = 0};
     if (cli->operands != 1 && cli->operands != 2)
         return cli_operands(cli, 1);
+    if (cli_given(cli, OPT_STEP) && cli_given(cli, OPT_JSON))
+        return say_usage("--step is text; --flows and --trace are JSON");
     if (!cli_given(cli, OPT_BYTES) && cli->operands == 1)
-        cli->value[OPT_BYTES] = BYTES_DEFAULT;
+        cli->value[OPT_BYTES] = SIM_BYTES;
     int code = sim_open(cli, &c);
     if (code == EXIT_YES)
         code = simulate(cli, &c);

@@ -97,8 +97,9 @@ static void end_json(json_t *root, const peal_verify_report *report, const peal_
     json_end(root, output);
 }
 
-static int prove(struct cli *cli, peal_table *table, const struct actions *actions,
-                 const struct output *output)
+/* fabric: the table is planned on it; NULL: it holds its programs. */
+static int prove(struct cli *cli, peal_table *table, const peal_fabric *fabric,
+                 const struct actions *actions, const struct output *output)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_verify_report report = {.size = sizeof report};
@@ -109,7 +110,9 @@ static int prove(struct cli *cli, peal_table *table, const struct actions *actio
     if (root)
         found.list = json_list(root, "findings");
     uint64_t start = now_ns();
-    peal_status status = peal_table_verify(table, on_finding, &found, &report, &diag);
+    peal_status status =
+        fabric ? peal_table_verify_planned(table, fabric, on_finding, &found, &report, &diag)
+               : peal_table_verify(table, on_finding, &found, &report, &diag);
     double seconds = (double)(now_ns() - start) / 1e9;
     if (root)
         json_orders(root, table, info.rows);
@@ -124,18 +127,59 @@ static int prove(struct cli *cli, peal_table *table, const struct actions *actio
     return status == PEAL_OK ? EXIT_YES : say_diag(status, &diag);
 }
 
-int verb_verify(struct cli *cli)
+static int prove_all(struct cli *cli, peal_table *table, const peal_fabric *fabric)
 {
-    peal_table *table;
     struct actions actions;
     struct output output;
-    CLI_TRY(cli_operands(cli, 1));
-    CLI_TRY(load_compiled(cli, cli->operand[0], &table, &actions));
-    int code = table_actions(table, &actions); /* all is proven, also what options do not name */
-    if (code == EXIT_YES)
-        code = output_open(cli, &output);
-    if (code == EXIT_YES)
-        code = output_close(&output, prove(cli, table, &actions, &output));
+    CLI_TRY(table_actions(table, &actions)); /* all is proven, also what options do not name */
+    CLI_TRY(output_open(cli, &output));
+    return output_close(&output, prove(cli, table, fabric, &actions, &output));
+}
+
+/* More ranks than programs are made for at once: they are made as the proof asks for them. */
+static int prove_planned(struct cli *cli, const peal_fabric *fabric)
+{
+    peal_request request = PEAL_REQUEST_INIT;
+    struct choice choice;
+    struct actions actions;
+    peal_table *table;
+    CLI_TRY(read_request(cli, &request));
+    CLI_TRY(read_choice(cli, 0, &choice));
+    CLI_TRY(count_ranks(fabric, request.ranks, &request.ranks));
+    CLI_TRY(choose_all(&choice, request.ranks, 0, &actions));
+    if (actions.count != 1)
+        return say_usage("so many ranks are proven for one collective and root at a time");
+    CLI_TRY(plan_table(cli, fabric, &request, &actions.list[0], NULL, 1, &table));
+    int code = prove_all(cli, table, fabric);
     peal_table_destroy(table);
+    return code;
+}
+
+static int is_wide(const struct cli *cli, const peal_fabric *fabric, int *wide)
+{
+    uint32_t ranks = 0;
+    CLI_TRY(cli_u32(cli, OPT_RANKS, &ranks));
+    CLI_TRY(count_ranks(fabric, ranks, &ranks));
+    *wide = ranks > PEAL_WHOLE_RANKS;
+    return EXIT_YES;
+}
+
+int verb_verify(struct cli *cli)
+{
+    peal_fabric *fabric;
+    peal_table *table;
+    struct actions actions;
+    int wide = 0;
+    CLI_TRY(cli_operands(cli, 1));
+    CLI_TRY(load_any(cli, cli->operand[0], &fabric, &table));
+    int code = fabric ? is_wide(cli, fabric, &wide) : EXIT_YES;
+    if (code == EXIT_YES && wide) {
+        code = prove_planned(cli, fabric);
+    } else if (code == EXIT_YES) {
+        code = finish_loaded(cli, fabric, &table, &actions);
+        code = code == EXIT_YES ? prove_all(cli, table, NULL) : code;
+    }
+    peal_table_destroy(table);
+    peal_fabric_destroy(fabric);
     return code;
 }

@@ -267,6 +267,9 @@ peal_status peal_emission_begin(const struct planner *planner, const peal_fabric
                                 const struct candidate *candidate, uint64_t min_bytes,
                                 uint64_t max_bytes, peal_diag *diag,
                                 struct emission **emission_out);
+/* Sets the head's origin: a hash of all that the programs follow from. */
+peal_status peal_emission_origin(const struct planner *planner, const struct candidate *candidate,
+                                 struct peal_plan *head);
 /* The same for a row of a planned table, which stays as it is. */
 peal_status peal_emission_of_row(const peal_table *table, uint32_t row, const peal_fabric *fabric,
                                  peal_diag *diag, struct emission **emission_out);

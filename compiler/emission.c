@@ -121,7 +121,8 @@ static peal_status begin(struct emission *e, uint64_t min_bytes, uint64_t max_by
     e->build = (struct build){
         .planner = &e->planner, .plan = e->head, .slice = &e->slice, .hops = &e->hops};
     e->source = (struct plan_source){e->head, read_rank, e};
-    return prepare(e);
+    PEAL_TRY(prepare(e));
+    return peal_emission_origin(&e->planner, e->candidate, e->head);
 }
 
 peal_status peal_emission_begin(const struct planner *planner, const peal_fabric *fabric,

@@ -174,19 +174,20 @@ static void bound_ranks(struct group *group, uint32_t root)
     }
 }
 
+static int like_previous(const struct group *group, uint32_t host)
+{
+    return peal_topo_host_type(group->fabric, host - 1) ==
+               peal_topo_host_type(group->fabric, host) &&
+           group->host_first[host] - group->host_first[host - 1] ==
+               group->host_first[host + 1] - group->host_first[host];
+}
+
 static void bound_hosts(struct group *group, uint32_t root)
 {
     struct parties p = {group->nhosts, group->local_min, 0, 0, 0, 0, 1e30};
     double one = 0;
     for (uint32_t h = 0; h < group->nhosts; h++) {
-        uint32_t alike = h;
-        while (alike > 0 &&
-               peal_topo_host_type(group->fabric, alike - 1) ==
-                   peal_topo_host_type(group->fabric, h) &&
-               group->host_first[alike] - group->host_first[alike - 1] ==
-                   group->host_first[h + 1] - group->host_first[h])
-            alike--;
-        if (alike == h || h < 2)
+        if (h < 2 || !like_previous(group, h))
             one = host_egress(group, h);
         p.sum += one;
         p.least = h == 0 || one < p.least ? one : p.least;

@@ -12,6 +12,7 @@
 #define SCRATCH_DEFAULT (256ull << 20)
 /* A choice stands until it is this much slower than the best: fewer, longer rows. */
 #define KEEP_FACTOR 1.02
+#define FEW_RANKS 64u /* whose programs always fit */
 /* Of candidates this close to the best, the one with the fewest lanes is taken. */
 #define TIE_FACTOR 1.01
 
@@ -545,12 +546,44 @@ static peal_status note_compiled(const struct planner *planner, struct table_row
     return PEAL_OK;
 }
 
+/* Programs of all ranks are not made where they would not fit; some ranks are looked at first, for
+ * most are alike. */
+static peal_status check_whole(const peal_table *table, uint32_t row, const peal_fabric *fabric,
+                               peal_diag *diag)
+{
+    uint32_t n = table->nranks;
+    const uint32_t sample[] = {0, n / 2, n - 1};
+    struct emission *emission;
+    uint64_t most = 0;
+    if (n <= FEW_RANKS)
+        return PEAL_OK;
+    PEAL_TRY(peal_emission_of_row(table, row, fabric, diag, &emission));
+    const struct plan_source *source = peal_emission_source(emission);
+    peal_status status = PEAL_OK;
+    for (size_t i = 0; status == PEAL_OK && i < sizeof sample / sizeof sample[0]; i++) {
+        const struct plan_slice *slice;
+        status = source->read(source->user, sample[i], &slice);
+        uint64_t bytes = status == PEAL_OK ? peal_plan_slice_bytes(slice) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    peal_emission_end(emission);
+    if (status != PEAL_OK)
+        return peal_fail(diag, status, "row %u cannot be built: %s", row, peal_status_text(status));
+    if (n <= PEAL_WHOLE_RANKS && most <= PEAL_WHOLE_BYTES / n)
+        return PEAL_OK;
+    return peal_fail(diag, PEAL_ERR_LIMIT,
+                     "row %u: the programs of %u ranks, of up to %llu bytes each, are not made "
+                     "all at once; one rank's are",
+                     row, n, (unsigned long long)most);
+}
+
 static peal_status lower_rows(peal_table *table, const struct planner *planner, peal_diag *diag)
 {
     for (uint32_t i = 0; i < table->nrows; i++) {
         struct table_row *row = &table->rows[i];
         if (row->plan)
             continue;
+        PEAL_TRY(check_whole(table, i, planner->fabric, diag));
         PEAL_TRY(peal_lower(planner, &planner->candidates[planner->chosen[i]], row->info.min_bytes,
                             row->info.max_bytes, diag, &row->plan));
         PEAL_TRY(note_compiled(planner, row, diag));

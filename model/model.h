@@ -17,6 +17,8 @@
 
 #define SIM_NONE UINT32_MAX
 #define SIM_NEVER UINT64_MAX
+#define SIM_FULL 0.999999999 /* of a capacity, for the rounding of sums */
+#define SIM_NO_LEVEL 1e300
 #define SIM_RECORDS_MAX (1u << 25)
 #define SIM_STEPS_MAX (1u << 26)
 
@@ -77,6 +79,7 @@ struct sim_flow {
     double remaining;
     double rate;
     double cap;
+    double share; /* while it is worked out; below 0: not yet */
     uint64_t since; /* remaining and rate hold from then on */
     uint64_t finish;
     uint32_t heap_at; /* SIM_NONE: not under way */
@@ -92,15 +95,19 @@ struct sim_flow {
 
 struct sim_resource {
     double capacity; /* bytes per ps */
-    double demand;   /* weights times caps: up to the capacity nobody is held back here */
+    double load;     /* weights times rates: below the capacity nobody is held back here */
     uint32_t first;  /* node */
     uint32_t flows;
     uint32_t mark;
     uint64_t busy_since;
     uint64_t busy;
     double bytes;
-    double left; /* while shares are worked out */
+    /* While shares are worked out: */
+    double left;
     double weights;
+    double level;
+    double change;         /* of the load, where no level is looked for */
+    uint32_t change_mark;
 };
 
 struct sim_arrival { /* one signal of a semaphore */
@@ -250,7 +257,9 @@ struct peal_sim {
     struct sim_vector32 dirty; /* resources that lost a flow and may have held others back */
     struct sim_vector32 part;  /* flows whose shares are worked out */
     struct sim_vector32 part_resource;
+    struct sim_vector32 levels; /* a heap of resources */
     uint32_t mark;
+    uint32_t change_mark;
     struct sim_record *record;
     uint32_t records, record_capacity;
     struct sim_vector32 done_order; /* records as they ended, when kept */
@@ -267,6 +276,11 @@ struct peal_sim {
 
 /* ---- sim_needs.c */
 peal_status peal_sim_prepare(struct peal_sim *sim, peal_diag *diag);
+/* Of a link of the plan; once the run is over, nothing of any other. */
+void peal_sim_path(const struct peal_sim *sim, uint32_t from, uint32_t to, struct topo_path *path);
+/* Bytes of each chunk (nchunks + 1 of them, of the plan's context), and the trips. */
+peal_status peal_sim_cut(const struct peal_plan *plan, uint64_t bytes, uint64_t **chunk_out,
+                         uint32_t *trips_out);
 uint64_t peal_sim_tile(const struct peal_sim *sim, uint32_t chunk, uint32_t trip);
 
 /* ---- sim_flow.c: shares */
@@ -274,6 +288,8 @@ uint32_t peal_sim_flow_new(struct peal_sim *sim); /* SIM_NONE: out of memory */
 void peal_sim_flow_free(struct peal_sim *sim, uint32_t flow);
 void peal_sim_flow_begin(struct peal_sim *sim, uint32_t flow);
 void peal_sim_flow_end(struct peal_sim *sim, uint32_t flow);
+void peal_sim_flow_rate(struct peal_sim *sim, uint32_t flow, double rate);
+/* ---- sim_share.c */
 void peal_sim_share(struct peal_sim *sim);
 
 /* ---- sim_heap.c */
@@ -310,5 +326,7 @@ void peal_sim_arrived(struct peal_sim *sim, uint32_t sem);
 
 /* ---- sim_result.c */
 peal_status peal_sim_results(struct peal_sim *sim);
+/* Of a resource that carried something; NULL of others. */
+const char *peal_sim_name_of(const struct peal_sim *sim, uint32_t resource);
 
 #endif

@@ -131,7 +131,6 @@ static void forget(struct peal_sim *sim)
     FREE(sem, sim->sem_capacity);
     FREE(sem_map, sim->sem_buckets);
     FREE(sem_key, sim->sem_key_capacity);
-    FREE(pair, sim->pairs);
     FREE(slot, sim->slots * sim->plan->nranks);
     FREE(nic_rank, sim->plan->nranks);
     FREE(queue, sim->queues);
@@ -144,6 +143,7 @@ static void forget(struct peal_sim *sim)
     free_vector(sim, &sim->dirty);
     free_vector(sim, &sim->part);
     free_vector(sim, &sim->part_resource);
+    free_vector(sim, &sim->levels);
     sim->fabric = NULL;
 }
 
@@ -152,12 +152,13 @@ void peal_sim_destroy(peal_sim *sim)
     if (!sim)
         return;
     forget(sim);
-    FREE(chunk, sim->plan->nchunks + 1);
+    peal_free(sim->plan->ctx, sim->chunk, ((size_t)sim->plan->nchunks + 1) * sizeof *sim->chunk);
     FREE(step_first, sim->plan->nranks + 1);
     FREE(lane_first, sim->plan->nranks + 1);
     FREE(need, sim->needs);
     FREE(use, sim->use_capacity);
     FREE(path, sim->plan->nlinks);
+    FREE(pair, sim->pairs);
     FREE(region_first, sim->plan->nregions + 1);
     FREE(lane, sim->lanes);
     FREE(resource, sim->resources);

@@ -44,8 +44,7 @@ static peal_status index_links(struct peal_sim *sim)
     return PEAL_OK;
 }
 
-static void path_between(const struct peal_sim *sim, uint32_t from, uint32_t to,
-                         struct topo_path *path)
+void peal_sim_path(const struct peal_sim *sim, uint32_t from, uint32_t to, struct topo_path *path)
 {
     uint32_t at = (uint32_t)mix((uint64_t)from << 32 | to) & (sim->pairs - 1);
     for (; sim->pair[at]; at = (at + 1) & (sim->pairs - 1)) {
@@ -55,7 +54,9 @@ static void path_between(const struct peal_sim *sim, uint32_t from, uint32_t to,
             return;
         }
     }
-    peal_topo_path(sim->fabric, from, to, path);
+    *path = (struct topo_path){.uses = 0};
+    if (sim->fabric)
+        peal_topo_path(sim->fabric, from, to, path);
 }
 
 static peal_status grow_sems(struct peal_sim *sim)
@@ -231,7 +232,7 @@ static peal_status need_signal(struct peal_sim *sim, uint32_t rank, uint32_t lan
         return PEAL_OK;
     struct topo_path path;
     struct topo_engine_cost cost;
-    path_between(sim, rank, step->peer, &path);
+    peal_sim_path(sim, rank, step->peer, &path);
     peal_topo_hop_cost(sim->fabric, &path, (peal_engine)step->engine, &cost);
     need->alpha = ps_of(cost.alpha_us);
     need->gap = ps_of(cost.gap_us);
@@ -303,25 +304,26 @@ static peal_status make_resources(struct peal_sim *sim)
     return PEAL_OK;
 }
 
-/* Bytes of each chunk; elements of one byte stand for all types. */
-static peal_status cut(struct peal_sim *sim)
+/* Elements of one byte stand for all types. */
+peal_status peal_sim_cut(const struct peal_plan *plan, uint64_t bytes, uint64_t **chunk_out,
+                         uint32_t *trips_out)
 {
-    const struct peal_plan *plan = sim->plan;
     const struct plan_collective *what = peal_plan_collective(plan->collective);
     uint32_t blocks = peal_plan_blocks(plan);
-    uint64_t count = sim->bytes;
+    uint64_t count = bytes;
     if (what->block_power == 2)
         count = count > UINT64_MAX / plan->nranks ? UINT64_MAX : count * plan->nranks;
     count = count / blocks * blocks;
-    sim->chunk = peal_calloc(sim->ctx, (size_t)plan->nchunks + 1, sizeof *sim->chunk);
-    if (!sim->chunk)
+    uint64_t *chunk = peal_calloc(plan->ctx, (size_t)plan->nchunks + 1, sizeof *chunk);
+    if (!chunk)
         return PEAL_ERR_MEMORY;
     for (uint32_t c = 0; c < plan->nchunks; c++) {
         uint64_t first, last;
         peal_plan_chunk(plan, count, 1, c, &first, &last);
-        sim->chunk[c] = last - first;
+        chunk[c] = last - first;
     }
-    sim->trips = peal_plan_trips(plan, count, 1);
+    *trips_out = peal_plan_trips(plan, count, 1);
+    *chunk_out = chunk;
     return PEAL_OK;
 }
 
@@ -396,7 +398,7 @@ static peal_status prepare(struct peal_sim *sim, peal_diag *diag)
     for (uint32_t r = 0; r < plan->nranks; r++)
         for (uint32_t l = sim->lane_first[r]; l < sim->lane_first[r + 1]; l++)
             PEAL_TRY(need_lane(sim, r, l));
-    PEAL_TRY(cut(sim));
+    PEAL_TRY(peal_sim_cut(plan, sim->bytes, &sim->chunk, &sim->trips));
     PEAL_TRY(make_slots(sim));
     return make_lanes(sim);
 }

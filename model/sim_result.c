@@ -75,9 +75,11 @@ static peal_status list_links(struct peal_sim *sim)
         if (sim->resource[r].bytes > 0)
             sim->used[n++] = r;
     sort(sim, sim->used, sim->nused, busier);
-    for (uint32_t i = 0; i < sim->nused; i++)
+    for (uint32_t i = 0; i < sim->nused; i++) {
+        sim->resource[sim->used[i]].mark = i; /* where its name is */
         peal_topo_resource_names(sim->fabric, sim->used[i], sim->name[i].resource,
                                  sim->name[i].from, sim->name[i].to, sizeof sim->name[i].from);
+    }
     return PEAL_OK;
 }
 
@@ -105,6 +107,12 @@ peal_status peal_sim_results(struct peal_sim *sim)
         sim->by_start[i] = i;
     sort(sim, sim->by_start, sim->records, starts_before);
     return PEAL_OK;
+}
+
+const char *peal_sim_name_of(const struct peal_sim *sim, uint32_t resource)
+{
+    uint32_t at = sim->resource[resource].mark;
+    return at < sim->nused && sim->used[at] == resource ? sim->name[at].resource : NULL;
 }
 
 /* ---- asked for */

@@ -57,6 +57,11 @@ static const struct asm_choice classes = {"a link class", class_words, COUNT(cla
 static const struct asm_choice collectives = {"a collective", collective_words,
                                               COUNT(collective_words)};
 
+static struct plan_rank *self_of(const struct assembler *as)
+{
+    return peal_plan_program(as->plan, as->rank);
+}
+
 /* ---- memory */
 
 static peal_status memory_status(struct assembler *as, peal_status status)
@@ -146,7 +151,7 @@ static peal_status read_operand(struct assembler *as, struct plan_operand *opera
 /* One or more operands; *count must stay within a byte. */
 static peal_status read_operands(struct assembler *as, uint8_t *count)
 {
-    struct plan_rank *rank = &as->plan->ranks[as->rank];
+    struct plan_rank *rank = self_of(as);
     uint32_t first = rank->noperands;
     do {
         if (rank->noperands - first == PLAN_OPERANDS_MAX)
@@ -203,7 +208,7 @@ static peal_status read_data(struct assembler *as, struct plan_step *step)
     PEAL_TRY(peal_asm_tagged(in, 'c', "a chunk, as in c3:", UINT32_MAX, &step->chunk));
     PEAL_TRY(read_span(in, step));
     PEAL_TRY(peal_asm_mark(in, ":"));
-    step->operands = as->plan->ranks[as->rank].noperands;
+    step->operands = self_of(as)->noperands;
     PEAL_TRY(read_operands(as, &step->nsrc));
     PEAL_TRY(peal_asm_mark(in, "->"));
     PEAL_TRY(read_operands(as, &step->ndst));
@@ -270,7 +275,7 @@ static peal_status read_step_tail(struct assembler *as, struct plan_step *step)
 
 static peal_status read_step(struct assembler *as, uint8_t op, size_t at)
 {
-    struct plan_rank *rank = &as->plan->ranks[as->rank];
+    struct plan_rank *rank = self_of(as);
     struct plan_step step = {.op = op, .event = PLAN_NO_EVENT, .after = PLAN_NO_EVENT};
     PEAL_TRY(read_step_tail(as, &step));
     PEAL_TRY(memory_status(as, peal_grow(as->in.ctx, (void **)(void *)&rank->steps,
@@ -355,7 +360,7 @@ static peal_status read_lane_steps(struct assembler *as, uint32_t counts[4])
 
 static peal_status read_lane(struct assembler *as)
 {
-    struct plan_rank *rank = &as->plan->ranks[as->rank];
+    struct plan_rank *rank = self_of(as);
     if (rank->nlanes == PLAN_LANES_MAX)
         return peal_asm_fail(&as->in, PEAL_ERR_LIMIT, as->in.at, "more than 64 lanes");
     PEAL_TRY(memory_status(as, peal_grow(as->in.ctx, (void **)(void *)&rank->lanes,
@@ -402,7 +407,7 @@ static const struct asm_choice in_rank = {"host, arch, busid, nic, lane, rank or
 static peal_status read_rank(struct assembler *as)
 {
     struct asm_source *in = &as->in;
-    struct plan_rank *rank = &as->plan->ranks[as->rank];
+    struct plan_rank *rank = self_of(as);
     size_t at = peal_asm_skip(in);
     PEAL_TRY(peal_asm_word(in, "rank"));
     PEAL_TRY(remember(as, &as->ranks, at));
@@ -410,7 +415,9 @@ static peal_status read_rank(struct assembler *as)
     uint64_t number = 0;
     PEAL_TRY(peal_asm_number(in, "a rank's number", PLAN_RANKS_MAX, &number));
     if (number != as->rank)
-        return peal_asm_fail(in, PEAL_ERR_INPUT, at, "ranks are written in order, from 0");
+        return peal_asm_fail(in, PEAL_ERR_INPUT, at,
+                             as->plan->sliced ? "a slice holds the program of its own rank"
+                                              : "ranks are written in order, from 0");
     as->seen = 0;
     int found = 1;
     while (found)
@@ -505,6 +512,7 @@ enum setting {
     SET_CHANNELS,
     SET_PREDICTED,
     SET_BOUND,
+    SET_ORIGIN,
     SET_TILE,
     SET_CHUNKS,
     SET_SEMAPHORES,
@@ -512,9 +520,9 @@ enum setting {
     SET_LINK,
     SET_RANK /* the settings end here */
 };
-static const char *const setting_words[] = {"algorithm", "detail", "channels", "predicted_ps",
-                                            "bound_ps",  "tile",   "chunks",   "semaphores",
-                                            "region",    "link",   "rank"};
+static const char *const setting_words[] = {"algorithm",  "detail", "channels", "predicted_ps",
+                                            "bound_ps",   "origin", "tile",     "chunks",
+                                            "semaphores", "region", "link",     "rank"};
 static const struct asm_choice settings = {"a setting of the plan, or rank", setting_words,
                                            COUNT(setting_words)};
 
@@ -524,6 +532,31 @@ static peal_status read_semaphores(struct assembler *as)
     PEAL_TRY(peal_asm_number(&as->in, "a number of semaphores", UINT16_MAX, &count));
     as->plan->nsems = (uint16_t)count;
     return PEAL_OK;
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* 32 hexadecimal digits, not all of them 0. */
+static peal_status read_origin(struct assembler *as)
+{
+    struct asm_source *in = &as->in;
+    struct peal_hash128 *origin = &as->plan->origin;
+    size_t at = peal_asm_skip(in);
+    char hex[64];
+    PEAL_TRY(peal_asm_name(in, hex, sizeof hex));
+    int good = strlen(hex) == 32;
+    for (unsigned i = 0; good && i < 32; i++) {
+        uint64_t *half = i < 16 ? &origin->high : &origin->low;
+        good = hex_digit(hex[i]) >= 0;
+        *half = *half << 4 | (uint64_t)(good ? hex_digit(hex[i]) : 0);
+    }
+    return good && (origin->low || origin->high)
+               ? PEAL_OK
+               : peal_asm_fail(in, PEAL_ERR_INPUT, at,
+                               "an origin is 32 of 0-9 and a-f, not all of them 0");
 }
 
 static peal_status read_setting(struct assembler *as, uint32_t setting)
@@ -541,6 +574,8 @@ static peal_status read_setting(struct assembler *as, uint32_t setting)
         return peal_asm_number(in, "picoseconds", UINT64_MAX, &plan->time_ps);
     case SET_BOUND:
         return peal_asm_number(in, "picoseconds", UINT64_MAX, &plan->bound_ps);
+    case SET_ORIGIN:
+        return read_origin(as);
     case SET_TILE:
         return peal_asm_number(in, "bytes of a tile", UINT64_MAX, &plan->tile_bytes);
     case SET_CHUNKS:
@@ -580,11 +615,12 @@ static size_t place_in_text(const struct assembler *as, const struct plan_place 
 {
     if (place->rank < 0)
         return as->plan_at;
+    uint32_t first = peal_plan_first(as->plan);
     if (place->step < 0)
-        return as->ranks.at[place->rank];
+        return as->ranks.at[place->rank - first];
     size_t before = 0;
-    for (int64_t r = 0; r < place->rank; r++)
-        before += as->plan->ranks[r].nsteps;
+    for (uint32_t r = first; r < place->rank; r++)
+        before += peal_plan_program(as->plan, r)->nsteps;
     return as->steps.at[before + (size_t)place->step];
 }
 
@@ -599,6 +635,18 @@ static peal_status check_form(struct assembler *as)
     return peal_plan_identify(as->plan, as->in.diag);
 }
 
+/* "slice R": the program of one rank follows, whatever their number. */
+static peal_status begin_slice(struct assembler *as, uint32_t ranks)
+{
+    struct asm_source *in = &as->in;
+    uint32_t rank = 0;
+    size_t at = peal_asm_skip(in);
+    PEAL_TRY(peal_asm_u32(in, "the rank of the slice", &rank));
+    if (rank >= ranks)
+        return peal_asm_fail(in, PEAL_ERR_INPUT, at, "a slice of a rank beyond the plan's");
+    return memory_status(as, peal_plan_create_slice(in->ctx, ranks, rank, &as->plan));
+}
+
 static peal_status begin_plan(struct assembler *as)
 {
     struct asm_source *in = &as->in;
@@ -610,10 +658,13 @@ static peal_status begin_plan(struct assembler *as)
     PEAL_TRY(peal_asm_word(in, "ranks"));
     size_t at = peal_asm_skip(in);
     PEAL_TRY(peal_asm_number(in, "a number of ranks, at most 65536", PLAN_RANKS_MAX, &ranks));
-    if (ranks == 0 || ranks > (in->bytes - in->at) / RANK_TEXT_BYTES)
+    if (peal_asm_accept(in, "slice"))
+        PEAL_TRY(begin_slice(as, (uint32_t)ranks));
+    else if (ranks == 0 || ranks > (in->bytes - in->at) / RANK_TEXT_BYTES)
         return peal_asm_fail(in, PEAL_ERR_INPUT, at,
                              "each rank has to be written, and there is at least one");
-    PEAL_TRY(memory_status(as, peal_plan_create(in->ctx, (uint32_t)ranks, &as->plan)));
+    else
+        PEAL_TRY(memory_status(as, peal_plan_create(in->ctx, (uint32_t)ranks, &as->plan)));
     as->plan->collective = (peal_collective)collective;
     if (peal_asm_accept(in, "root"))
         PEAL_TRY(peal_asm_u32(in, "the root's rank", &as->plan->root));
@@ -631,7 +682,8 @@ static peal_status read_plan(struct assembler *as)
     as->ranks.count = 0;
     PEAL_TRY(begin_plan(as));
     PEAL_TRY(read_settings(as));
-    for (as->rank = 0; as->rank < as->plan->nranks; as->rank++)
+    uint32_t end = peal_plan_end(as->plan);
+    for (as->rank = peal_plan_first(as->plan); as->rank < end; as->rank++)
         PEAL_TRY(read_rank(as));
     PEAL_TRY(check_form(as));
     PEAL_TRY(
@@ -648,7 +700,7 @@ static peal_status read_header(struct asm_source *in)
     PEAL_TRY(peal_asm_word(in, "peal-table"));
     size_t at = peal_asm_skip(in);
     PEAL_TRY(peal_asm_number(in, "the version of the text form", UINT32_MAX, &version));
-    if (version != WIRE_VERSION)
+    if (version != TEXT_VERSION)
         return peal_asm_fail(
             in, PEAL_ERR_UNSUPPORTED, at,
             "a version of the text form that this library does not read; it reads 1");

@@ -244,7 +244,7 @@ static peal_status get_operand(struct reader *in, const struct peal_plan *plan, 
 static peal_status get_operands(struct reader *in, const struct peal_plan *plan, uint32_t rank,
                                 struct plan_step *step)
 {
-    struct plan_rank *self = &plan->ranks[rank];
+    struct plan_rank *self = peal_plan_program(plan, rank);
     uint32_t count = (uint32_t)step->nsrc + step->ndst;
     /* Doubling keeps what is taken in proportion to what was read. */
     peal_status status =
@@ -360,7 +360,7 @@ static peal_status get_lanes(struct reader *in, struct plan_rank *self)
 
 static peal_status get_rank(struct reader *in, const struct peal_plan *plan, uint32_t rank)
 {
-    struct plan_rank *self = &plan->ranks[rank];
+    struct plan_rank *self = peal_plan_program(plan, rank);
     PEAL_TRY(get_u32(in, &self->host));
     PEAL_TRY(get_u32(in, &self->arch));
     PEAL_TRY(get_text(in, self->busid, sizeof self->busid));
@@ -411,37 +411,72 @@ static peal_status get_ranks(struct reader *in, struct peal_plan *plan)
     return programs.at == programs.end ? PEAL_OK : broken(&programs, "bytes behind the last rank");
 }
 
-static peal_status get_plan(struct reader *in, struct peal_plan *plan)
+/* A whole plan's programs; its id covers what lies in [first, where they start). */
+static peal_status get_whole(struct reader *in, struct peal_plan *plan, size_t first)
 {
-    PEAL_TRY(get_shared(in, plan));
     PEAL_TRY(get_ranks(in, plan));
     PEAL_TRY(peal_plan_check_form(plan, in->name, NULL, in->diag));
-    /* in->at is where the programs start. */
-    plan->id = peal_hash128(in->data + WIRE_COST_BYTES, in->at - WIRE_COST_BYTES);
+    plan->id = peal_hash128(in->data + first, in->at - first); /* get_ranks left it there */
     return PEAL_OK;
 }
 
-/* What is needed before there is a plan to fill: costs, collective, number of ranks. */
-static peal_status begin_plan(struct reader *in, struct peal_plan **plan_out)
+static peal_status get_plan(struct reader *in, struct peal_plan *plan, size_t first)
 {
-    uint64_t time_ps = 0;
-    uint64_t bound_ps = 0;
-    uint8_t collective = 0;
-    uint32_t nranks = 0;
-    PEAL_TRY(get_u64(in, &time_ps));
-    PEAL_TRY(get_u64(in, &bound_ps));
-    PEAL_TRY(get_byte(in, &collective));
-    if (collective >= PEAL_COLLECTIVE_COUNT)
+    PEAL_TRY(get_shared(in, plan));
+    if (!plan->sliced)
+        return get_whole(in, plan, first);
+    PEAL_TRY(get_rank(in, plan, plan->slice_rank));
+    PEAL_TRY(peal_plan_check_form(plan, in->name, NULL, in->diag));
+    return peal_plan_identify(plan, in->diag);
+}
+
+/* What is needed before there is a plan to fill. */
+struct preface {
+    uint64_t time_ps;
+    uint64_t bound_ps;
+    struct peal_hash128 origin;
+    uint64_t slice; /* 1 + rank; 0: the plan is whole */
+    size_t first;   /* byte behind it */
+    uint8_t collective;
+    uint32_t nranks;
+};
+
+static peal_status get_preface(struct reader *in, struct preface *preface)
+{
+    PEAL_TRY(get_u64(in, &preface->time_ps));
+    PEAL_TRY(get_u64(in, &preface->bound_ps));
+    PEAL_TRY(get_u64(in, &preface->origin.low));
+    PEAL_TRY(get_u64(in, &preface->origin.high));
+    PEAL_TRY(get_varint(in, &preface->slice));
+    preface->first = in->at;
+    PEAL_TRY(get_byte(in, &preface->collective));
+    if (preface->collective >= PEAL_COLLECTIVE_COUNT)
         return broken(in, "an unknown collective");
-    PEAL_TRY(get_count(in, PLAN_RANKS_MAX, WIRE_RANK_BYTES, &nranks));
-    if (nranks == 0)
-        return broken(in, "a plan has at least one rank");
+    if (preface->slice == 0)
+        PEAL_TRY(get_count(in, PLAN_RANKS_MAX, WIRE_RANK_BYTES, &preface->nranks));
+    else
+        PEAL_TRY(get_u32(in, &preface->nranks));
+    if (preface->nranks == 0 || preface->nranks > PLAN_RANKS_MAX)
+        return broken(in, "a plan has 1 to 65536 ranks");
+    return preface->slice > preface->nranks ? broken(in, "a slice of a rank beyond the plan's")
+                                            : PEAL_OK;
+}
+
+static peal_status begin_plan(struct reader *in, struct preface *preface,
+                              struct peal_plan **plan_out)
+{
     struct peal_plan *plan;
-    if (peal_plan_create(in->ctx, nranks, &plan) != PEAL_OK)
+    PEAL_TRY(get_preface(in, preface));
+    peal_status status =
+        preface->slice
+            ? peal_plan_create_slice(in->ctx, preface->nranks, (uint32_t)preface->slice - 1, &plan)
+            : peal_plan_create(in->ctx, preface->nranks, &plan);
+    if (status != PEAL_OK)
         return no_memory(in);
-    plan->collective = (peal_collective)collective;
-    plan->time_ps = time_ps;
-    plan->bound_ps = bound_ps;
+    plan->collective = (peal_collective)preface->collective;
+    plan->time_ps = preface->time_ps;
+    plan->bound_ps = preface->bound_ps;
+    plan->origin = preface->origin;
     *plan_out = plan;
     return PEAL_OK;
 }
@@ -452,9 +487,10 @@ peal_status peal_plan_decode(peal_ctx *ctx, const void *data, size_t bytes, cons
     if (!ctx || !data || !plan_out)
         return peal_fail(diag, PEAL_ERR_ARG, "a context, data and a place for the plan are needed");
     struct reader in = {.ctx = ctx, .data = data, .end = bytes, .name = name, .diag = diag};
+    struct preface preface = {0};
     struct peal_plan *plan = NULL;
-    PEAL_TRY(begin_plan(&in, &plan));
-    peal_status status = get_plan(&in, plan);
+    PEAL_TRY(begin_plan(&in, &preface, &plan));
+    peal_status status = get_plan(&in, plan, preface.first);
     if (status != PEAL_OK) {
         peal_plan_destroy(plan);
         return status;

@@ -64,9 +64,10 @@ void peal_plan_describe(const struct peal_plan *plan, peal_row_info *info)
     info->channels = plan->channels;
     info->tile_bytes = plan->tile_bytes;
     int packets = 0;
-    for (uint32_t r = 0; r < plan->nranks; r++) {
-        packets |= note_engines(plan, &plan->ranks[r], info->move_engines);
-        uint32_t sms = rank_sms(&plan->ranks[r]);
+    for (uint32_t r = peal_plan_first(plan); r < peal_plan_end(plan); r++) {
+        const struct plan_rank *program = peal_plan_program(plan, r);
+        packets |= note_engines(plan, program, info->move_engines);
+        uint32_t sms = rank_sms(program);
         if (sms > info->sms)
             info->sms = sms;
     }

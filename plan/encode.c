@@ -97,6 +97,16 @@ static void put_shared(struct peal_buf *out, const struct peal_plan *plan)
         put_link(out, &plan->links[i]);
 }
 
+/* What the id does not cover. */
+static void put_preface(struct peal_buf *out, const struct peal_plan *plan)
+{
+    put_u64(out, plan->time_ps);
+    put_u64(out, plan->bound_ps);
+    put_u64(out, plan->origin.low);
+    put_u64(out, plan->origin.high);
+    put_varint(out, plan->sliced ? (uint64_t)plan->slice_rank + 1 : 0);
+}
+
 /* ---- programs */
 
 static void put_operand(struct peal_buf *out, const struct plan_operand *operand, uint32_t chunk)
@@ -186,12 +196,8 @@ static void put_rank(struct peal_buf *out, const struct plan_rank *rank)
     }
 }
 
-peal_status peal_plan_encode_head(const struct peal_plan *plan, struct peal_buf *out, size_t *head)
+static peal_status put_programs(struct peal_buf *out, const struct peal_plan *plan)
 {
-    put_u64(out, plan->time_ps);
-    put_u64(out, plan->bound_ps);
-    size_t start = out->used;
-    put_shared(out, plan);
     size_t index = out->used;
     static const unsigned char blank[WIRE_RANK_BYTES];
     for (uint32_t r = 0; r < plan->nranks; r++)
@@ -206,12 +212,25 @@ peal_status peal_plan_encode_head(const struct peal_plan *plan, struct peal_buf 
         peal_plan_store64(entry + 8, out->used - first);
         peal_plan_store64(entry + 16, peal_hash64(out->data + first, out->used - first));
     }
-    *head = programs - start;
-    return PEAL_OK;
+    return out->status;
+}
+
+/* Of a whole plan, the part of its bytes that the id covers. */
+peal_status peal_plan_encode_part(const struct peal_plan *plan, struct peal_buf *out,
+                                  struct wire_part *part)
+{
+    put_preface(out, plan);
+    part->first = out->used;
+    put_shared(out, plan);
+    part->bytes = out->used - part->first + (size_t)plan->nranks * WIRE_RANK_BYTES;
+    if (!plan->sliced)
+        return put_programs(out, plan);
+    put_rank(out, &plan->ranks[0]);
+    return out->status;
 }
 
 peal_status peal_plan_encode(const struct peal_plan *plan, struct peal_buf *out)
 {
-    size_t head;
-    return peal_plan_encode_head(plan, out, &head);
+    struct wire_part part;
+    return peal_plan_encode_part(plan, out, &part);
 }

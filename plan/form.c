@@ -4,12 +4,16 @@
  * every field that a step does not use at its resting value, so that a plan has one encoding.
  * What the steps do together is the verifier's business.
  */
+#include "source.h"
 #include "wire.h"
 
 #include <string.h>
 
 struct form {
-    struct peal_plan *plan;
+    const struct peal_plan *plan;
+    const struct plan_rank *program; /* of `rank` */
+    const struct plan_link *links;   /* those that operands name */
+    uint32_t nlinks;
     const char *path;
     peal_diag *diag;
     struct plan_place place;
@@ -147,8 +151,8 @@ static peal_status check_operand_link(const struct form *form, const struct plan
                                              : wrong(form, "an operand of its own rank has a link");
     if (operand->link == PLAN_NO_LINK)
         return wrong(form, "a remote operand has no link");
-    PEAL_TRY(check_below(form, "link", operand->link, (uint64_t)plan->nlinks + 1));
-    const struct plan_link *link = &plan->links[operand->link - 1];
+    PEAL_TRY(check_below(form, "link", operand->link, (uint64_t)form->nlinks + 1));
+    const struct plan_link *link = &form->links[operand->link - 1];
     uint32_t from = is_source ? operand->rank : form->rank;
     uint32_t to = is_source ? form->rank : operand->rank;
     if (link->from != from || link->to != to)
@@ -196,7 +200,7 @@ static peal_status check_data_fields(const struct form *form)
 static peal_status check_data(const struct form *form)
 {
     const struct plan_step *step = form->step;
-    const struct plan_rank *rank = &form->plan->ranks[form->rank];
+    const struct plan_rank *rank = form->program;
     PEAL_TRY(check_below(form, "engine", step->engine, PEAL_ENGINE_COUNT));
     PEAL_TRY(check_data_fields(form));
     if (!step->more != !step->stride)
@@ -319,9 +323,9 @@ static peal_status check_lane(struct form *form, const struct plan_rank *rank, u
     return PEAL_OK;
 }
 
-static peal_status check_rank(struct form *form, uint32_t index)
+static peal_status check_rank(struct form *form, const struct plan_rank *rank, uint32_t index)
 {
-    const struct plan_rank *rank = &form->plan->ranks[index];
+    form->program = rank;
     form->rank = index;
     form->place.rank = index;
     if (!text_ok(rank->busid, sizeof rank->busid) || !text_ok(rank->nic, sizeof rank->nic))
@@ -363,8 +367,8 @@ static peal_status check_regions(const struct form *form)
 static peal_status check_links(const struct form *form)
 {
     const struct peal_plan *plan = form->plan;
-    for (uint32_t i = 0; i < plan->nlinks; i++) {
-        const struct plan_link *link = &plan->links[i];
+    for (uint32_t i = 0; i < form->nlinks; i++) {
+        const struct plan_link *link = &form->links[i];
         PEAL_TRY(check_below(form, "a link's rank", link->from, plan->nranks));
         PEAL_TRY(check_below(form, "a link's rank", link->to, plan->nranks));
         PEAL_TRY(check_below(form, "a link's class", link->link_class, PEAL_LINK_CLASS_COUNT));
@@ -434,8 +438,19 @@ static peal_status check_plan(const struct form *form)
         return wrong(form, "detail is printable ASCII without quotes, of at most 127 bytes");
     PEAL_TRY(check_sizes(form));
     PEAL_TRY(check_weights(form));
-    PEAL_TRY(check_regions(form));
-    return check_links(form);
+    return check_regions(form);
+}
+
+/* A slice knows itself by its origin, and no link that is not its rank's. */
+static peal_status check_sliced(const struct form *form)
+{
+    const struct peal_plan *plan = form->plan;
+    if (!plan->origin.low && !plan->origin.high)
+        return wrong(form, "a slice has to state the origin of its plan");
+    for (uint32_t i = 0; i < form->nlinks; i++)
+        if (form->links[i].from != plan->slice_rank && form->links[i].to != plan->slice_rank)
+            return wrong(form, "a link of a slice has no end at its rank");
+    return PEAL_OK;
 }
 
 /* Running sums of the weights, so that a chunk's place takes no loop. */
@@ -458,13 +473,40 @@ static peal_status make_prefix(struct peal_plan *plan)
 peal_status peal_plan_check_form(struct peal_plan *plan, const char *path, struct plan_place *place,
                                  peal_diag *diag)
 {
-    struct form form = {.plan = plan, .path = path, .diag = diag, .place = {-1, -1, -1}};
+    struct form form = {.plan = plan,
+                        .links = plan->links,
+                        .nlinks = plan->nlinks,
+                        .path = path,
+                        .diag = diag,
+                        .place = {-1, -1, -1}};
     peal_status status = check_plan(&form);
-    for (uint32_t r = 0; status == PEAL_OK && r < plan->nranks; r++)
-        status = check_rank(&form, r);
+    if (status == PEAL_OK)
+        status = check_links(&form);
+    if (status == PEAL_OK && plan->sliced)
+        status = check_sliced(&form);
+    for (uint32_t r = peal_plan_first(plan); status == PEAL_OK && r < peal_plan_end(plan); r++)
+        status = check_rank(&form, peal_plan_program(plan, r), r);
     if (place)
         *place = form.place;
     PEAL_TRY(status);
     status = make_prefix(plan);
     return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "out of memory");
+}
+
+peal_status peal_plan_check_head(const struct peal_plan *head, peal_diag *diag)
+{
+    struct form form = {.plan = head, .diag = diag, .place = {-1, -1, -1}};
+    return check_plan(&form);
+}
+
+peal_status peal_plan_check_slice(const struct peal_plan *head, uint32_t rank,
+                                  const struct plan_slice *slice, peal_diag *diag)
+{
+    struct form form = {.plan = head,
+                        .links = slice->links,
+                        .nlinks = slice->nlinks,
+                        .diag = diag,
+                        .place = {-1, -1, -1}};
+    PEAL_TRY(check_links(&form));
+    return check_rank(&form, &slice->program, rank);
 }

@@ -17,17 +17,52 @@ peal_status peal_plan_create_head(peal_ctx *ctx, uint32_t nranks, struct peal_pl
     return PEAL_OK;
 }
 
-peal_status peal_plan_create(peal_ctx *ctx, uint32_t nranks, struct peal_plan **plan_out)
+/* Adds `count` empty programs, or destroys the plan. */
+static peal_status add_programs(struct peal_plan *plan, uint32_t count, struct peal_plan **plan_out)
 {
-    struct peal_plan *plan;
-    PEAL_TRY(peal_plan_create_head(ctx, nranks, &plan));
-    plan->ranks = peal_calloc(ctx, nranks, sizeof *plan->ranks);
+    plan->ranks = peal_calloc(plan->ctx, count, sizeof *plan->ranks);
     if (!plan->ranks) {
         peal_plan_destroy(plan);
         return PEAL_ERR_MEMORY;
     }
     *plan_out = plan;
     return PEAL_OK;
+}
+
+peal_status peal_plan_create(peal_ctx *ctx, uint32_t nranks, struct peal_plan **plan_out)
+{
+    struct peal_plan *plan;
+    PEAL_TRY(peal_plan_create_head(ctx, nranks, &plan));
+    return add_programs(plan, nranks, plan_out);
+}
+
+peal_status peal_plan_create_slice(peal_ctx *ctx, uint32_t nranks, uint32_t rank,
+                                   struct peal_plan **plan_out)
+{
+    struct peal_plan *plan;
+    if (rank >= nranks)
+        return PEAL_ERR_ARG;
+    PEAL_TRY(peal_plan_create_head(ctx, nranks, &plan));
+    plan->sliced = 1;
+    plan->slice_rank = rank;
+    return add_programs(plan, 1, plan_out);
+}
+
+uint32_t peal_plan_first(const struct peal_plan *plan)
+{
+    return plan->sliced ? plan->slice_rank : 0;
+}
+
+uint32_t peal_plan_end(const struct peal_plan *plan)
+{
+    return !plan->ranks ? 0 : plan->sliced ? plan->slice_rank + 1 : plan->nranks;
+}
+
+struct plan_rank *peal_plan_program(const struct peal_plan *plan, uint32_t rank)
+{
+    if (rank < peal_plan_first(plan) || rank >= peal_plan_end(plan))
+        return NULL;
+    return &plan->ranks[rank - peal_plan_first(plan)];
 }
 
 static void rank_free(peal_ctx *ctx, struct plan_rank *rank)
@@ -42,9 +77,10 @@ void peal_plan_destroy(struct peal_plan *plan)
     if (!plan)
         return;
     peal_ctx *ctx = plan->ctx;
-    for (uint32_t r = 0; plan->ranks && r < plan->nranks; r++)
+    uint32_t programs = plan->sliced ? 1 : plan->nranks;
+    for (uint32_t r = 0; plan->ranks && r < programs; r++)
         rank_free(ctx, &plan->ranks[r]);
-    peal_free(ctx, plan->ranks, plan->nranks * sizeof *plan->ranks);
+    peal_free(ctx, plan->ranks, programs * sizeof *plan->ranks);
     peal_free(ctx, plan->regions, plan->regions_capacity * sizeof *plan->regions);
     peal_free(ctx, plan->links, plan->links_capacity * sizeof *plan->links);
     peal_free(ctx, plan->weights, (size_t)plan->nchunks * sizeof *plan->weights);

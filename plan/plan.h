@@ -150,10 +150,23 @@ struct peal_plan {
     uint32_t links_capacity;
     struct plan_region *regions;
     struct plan_link *links;
-    struct plan_rank *ranks; /* nranks of them */
-    struct peal_hash128 id;  /* set by peal_plan_seal */
+    struct plan_rank *ranks; /* nranks of them; of a slice one; NULL: none, a head */
+    int sliced;              /* 1: the program of one rank, and the links it names */
+    uint32_t slice_rank;
+    /* What the programs follow from; equal in all slices of one plan, and in the whole. Zero: not
+     * stated, as in plans written by hand. */
+    struct peal_hash128 origin;
+    struct peal_hash128 id; /* set by peal_plan_seal: of the content; of a slice its origin */
 };
 
+/* The program of a rank, NULL where the plan does not hold it. Those it holds are those of
+ * [first, end). */
+struct plan_rank *peal_plan_program(const struct peal_plan *plan, uint32_t rank);
+uint32_t peal_plan_first(const struct peal_plan *plan);
+uint32_t peal_plan_end(const struct peal_plan *plan);
+/* A plan of nranks that holds the empty program of one of them. */
+peal_status peal_plan_create_slice(peal_ctx *ctx, uint32_t nranks, uint32_t rank,
+                                   struct peal_plan **plan_out);
 /* A plan of nranks without their programs (ranks is NULL): what all of them share. */
 peal_status peal_plan_create_head(peal_ctx *ctx, uint32_t nranks, struct peal_plan **plan_out);
 /* A plan with nranks empty programs. Destroy accepts NULL. */

@@ -58,7 +58,7 @@ static void print_operand(uint32_t rank, const struct plan_operand *operand, str
 static void print_data(const struct peal_plan *plan, uint32_t rank, const struct plan_step *step,
                        struct peal_buf *out)
 {
-    const struct plan_operand *operands = &plan->ranks[rank].operands[step->operands];
+    const struct plan_operand *operands = &peal_plan_program(plan, rank)->operands[step->operands];
     put_number(out, " c", step->chunk);
     if (step->more)
         put_number(out, "*", (uint64_t)step->more + 1);
@@ -133,14 +133,14 @@ static void print_section(const struct peal_plan *plan, uint32_t rank, const cha
     peal_buf_str(out, "\n");
     for (uint32_t i = 0; i < count; i++) {
         peal_buf_str(out, "        ");
-        peal_plan_print_step(plan, rank, &plan->ranks[rank].steps[first + i], out);
+        peal_plan_print_step(plan, rank, &peal_plan_program(plan, rank)->steps[first + i], out);
         peal_buf_str(out, "\n");
     }
 }
 
 void peal_plan_print_rank(const struct peal_plan *plan, uint32_t rank, struct peal_buf *out)
 {
-    const struct plan_rank *self = &plan->ranks[rank];
+    const struct plan_rank *self = peal_plan_program(plan, rank);
     put_number(out, "  rank ", rank);
     put_number(out, " host ", self->host);
     if (self->arch)
@@ -170,6 +170,17 @@ static void print_costs(const struct peal_plan *plan, struct peal_buf *out)
         put_number(out, plan->time_ps ? " bound_ps " : "  bound_ps ", plan->bound_ps);
     if (plan->time_ps || plan->bound_ps)
         peal_buf_str(out, "\n");
+}
+
+static void print_origin(const struct peal_plan *plan, struct peal_buf *out)
+{
+    char hex[32];
+    if (!plan->origin.low && !plan->origin.high)
+        return;
+    peal_plan_hex(hex, plan->origin);
+    peal_buf_str(out, "  origin ");
+    peal_buf_put(out, hex, sizeof hex);
+    peal_buf_str(out, "\n");
 }
 
 static void print_chunks(const struct peal_plan *plan, struct peal_buf *out)
@@ -214,6 +225,8 @@ void peal_plan_print_head(const struct peal_plan *plan, struct peal_buf *out)
     peal_buf_str(out, "plan ");
     peal_buf_str(out, peal_collective_name(plan->collective));
     put_number(out, " ranks ", plan->nranks);
+    if (plan->sliced)
+        put_number(out, " slice ", plan->slice_rank);
     if (peal_plan_collective(plan->collective)->rooted)
         put_number(out, " root ", plan->root);
     if (plan->collective == PEAL_SENDRECV)
@@ -230,6 +243,7 @@ void peal_plan_print_head(const struct peal_plan *plan, struct peal_buf *out)
     put_number(out, "  channels ", plan->channels);
     peal_buf_str(out, "\n");
     print_costs(plan, out);
+    print_origin(plan, out);
     if (plan->tile_bytes) {
         put_number(out, "  tile ", plan->tile_bytes);
         peal_buf_str(out, "\n");
@@ -248,7 +262,7 @@ void peal_plan_print_head(const struct peal_plan *plan, struct peal_buf *out)
 void peal_plan_print(const struct peal_plan *plan, struct peal_buf *out)
 {
     peal_plan_print_head(plan, out);
-    for (uint32_t r = 0; r < plan->nranks; r++)
+    for (uint32_t r = peal_plan_first(plan); r < peal_plan_end(plan); r++)
         peal_plan_print_rank(plan, r, out);
 }
 
@@ -266,12 +280,12 @@ static peal_status flush(struct peal_buf *out, peal_write_fn write, void *user)
 static peal_status print_rows(const peal_table *table, struct peal_buf *out, peal_write_fn write,
                               void *user)
 {
-    put_number(out, "peal-table ", WIRE_VERSION);
+    put_number(out, "peal-table ", TEXT_VERSION);
     peal_buf_str(out, "\n");
     for (uint32_t i = 0; i < table->nrows; i++) {
         const struct peal_plan *plan = table->rows[i].plan;
         peal_plan_print_head(plan, out);
-        for (uint32_t r = 0; r < plan->nranks; r++) {
+        for (uint32_t r = peal_plan_first(plan); r < peal_plan_end(plan); r++) {
             peal_plan_print_rank(plan, r, out);
             if (out->used >= FLUSH_BYTES)
                 PEAL_TRY(flush(out, write, user));

@@ -59,6 +59,12 @@ peal_status peal_table_check_rows(const peal_table *table, const char *path, pea
         if (plan->nranks != table->nranks)
             return peal_fail_at(diag, PEAL_ERR_PLAN, path, 0, 0,
                                 "plan %u is not of the table's %u ranks", i, table->nranks);
+        if (plan->sliced != table->rows[0].plan->sliced ||
+            plan->slice_rank != table->rows[0].plan->slice_rank)
+            return peal_fail_at(diag, PEAL_ERR_PLAN, path, 0, 0,
+                                "plan %u is not of the same rank as those before, or not whole as "
+                                "they are",
+                                i);
         if (i > 0)
             PEAL_TRY(check_neighbours(table, i, path, diag));
     }
@@ -110,6 +116,9 @@ static peal_status check_join(const peal_table *table, const peal_table *from, p
         return peal_fail(diag, PEAL_ERR_ARG, "two tables of one context are needed");
     if (!all_compiled(table) || !all_compiled(from))
         return peal_fail(diag, PEAL_ERR_ARG, "both tables have to be compiled and hold rows");
+    const struct peal_plan *one = table->rows[0].plan, *other = from->rows[0].plan;
+    if (one->sliced != other->sliced || one->slice_rank != other->slice_rank)
+        return peal_fail(diag, PEAL_ERR_ARG, "two tables of one rank's programs, or of all ranks'");
     if (table->nranks != from->nranks)
         return peal_fail(diag, PEAL_ERR_ARG, "a table of %u ranks and one of %u", table->nranks,
                          from->nranks);

@@ -16,6 +16,15 @@ void peal_plan_slice_free(peal_ctx *ctx, struct plan_slice *slice)
     memset(slice, 0, sizeof *slice);
 }
 
+uint64_t peal_plan_slice_bytes(const struct plan_slice *slice)
+{
+    const struct plan_rank *rank = &slice->program;
+    return sizeof *rank + (uint64_t)rank->nlanes * sizeof *rank->lanes +
+           (uint64_t)rank->nsteps * sizeof *rank->steps +
+           (uint64_t)rank->noperands * sizeof *rank->operands +
+           (uint64_t)slice->nlinks * sizeof *slice->links;
+}
+
 /* ---- links by their ends */
 
 static uint32_t bucket(const struct plan_link_index *index, uint32_t from, uint32_t to)
@@ -113,11 +122,8 @@ static void *copy_of(peal_ctx *ctx, const void *from, size_t count, size_t bytes
     return to;
 }
 
-static peal_status take_program(struct gather *g, uint32_t rank, const struct plan_slice *slice)
+static peal_status copy_program(peal_ctx *ctx, struct plan_rank *to, const struct plan_rank *from)
 {
-    peal_ctx *ctx = g->plan->ctx;
-    struct plan_rank *to = &g->plan->ranks[rank];
-    const struct plan_rank *from = &slice->program;
     *to = *from;
     to->lanes = copy_of(ctx, from->lanes, from->nlanes, sizeof *from->lanes);
     to->steps = copy_of(ctx, from->steps, from->nsteps, sizeof *from->steps);
@@ -128,6 +134,13 @@ static peal_status take_program(struct gather *g, uint32_t rank, const struct pl
     if (to->lanes_capacity < from->nlanes || to->steps_capacity < from->nsteps ||
         to->operands_capacity < from->noperands)
         return PEAL_ERR_MEMORY;
+    return PEAL_OK;
+}
+
+static peal_status take_program(struct gather *g, uint32_t rank, const struct plan_slice *slice)
+{
+    struct plan_rank *to = &g->plan->ranks[rank];
+    PEAL_TRY(copy_program(g->plan->ctx, to, &slice->program));
     for (uint32_t i = 0; i < to->noperands; i++)
         if (to->operands[i].link != PLAN_NO_LINK)
             to->operands[i].link = g->number[to->operands[i].link - 1];
@@ -186,6 +199,36 @@ peal_status peal_plan_gather(const struct plan_source *source, struct peal_plan 
     PEAL_TRY(peal_plan_copy_head(source->head, &plan));
     plan->ranks = peal_calloc(plan->ctx, plan->nranks, sizeof *plan->ranks);
     peal_status status = plan->ranks ? gather_ranks(plan, source) : PEAL_ERR_MEMORY;
+    if (status != PEAL_OK) {
+        peal_plan_destroy(plan);
+        return status;
+    }
+    *plan_out = plan;
+    return PEAL_OK;
+}
+
+/* ---- one rank's slice --------------------------------------------------------- */
+
+static peal_status copy_slice(struct peal_plan *plan, const struct plan_slice *slice)
+{
+    plan->links = copy_of(plan->ctx, slice->links, slice->nlinks, sizeof *slice->links);
+    if (slice->nlinks && !plan->links)
+        return PEAL_ERR_MEMORY;
+    plan->nlinks = plan->links_capacity = slice->nlinks;
+    plan->ranks = peal_calloc(plan->ctx, 1, sizeof *plan->ranks);
+    return plan->ranks ? copy_program(plan->ctx, plan->ranks, &slice->program) : PEAL_ERR_MEMORY;
+}
+
+peal_status peal_plan_take_slice(const struct plan_source *source, uint32_t rank,
+                                 struct peal_plan **plan_out)
+{
+    const struct plan_slice *slice;
+    struct peal_plan *plan;
+    PEAL_TRY(source->read(source->user, rank, &slice));
+    PEAL_TRY(peal_plan_copy_head(source->head, &plan));
+    plan->sliced = 1;
+    plan->slice_rank = rank;
+    peal_status status = copy_slice(plan, slice);
     if (status != PEAL_OK) {
         peal_plan_destroy(plan);
         return status;

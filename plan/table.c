@@ -56,6 +56,9 @@ peal_status peal_table_get(const peal_table *table, peal_table_info *info)
     full.rows = table->nrows;
     full.compiled = all_compiled(table);
     full.verified = table->verified;
+    const struct peal_plan *first = table->nrows ? table->rows[0].plan : NULL;
+    full.sliced = first && first->sliced;
+    full.slice_rank = full.sliced ? first->slice_rank : 0;
     return peal_export(info, &full, sizeof full);
 }
 
@@ -66,10 +69,12 @@ peal_status peal_table_row(const peal_table *table, uint32_t row, peal_row_info 
     return peal_export(info, &table->rows[row].info, sizeof table->rows[row].info);
 }
 
-static void put_hex(char *at, uint64_t value)
+void peal_plan_hex(char *at, struct peal_hash128 hash)
 {
-    for (unsigned i = 0; i < 16; i++)
-        at[i] = "0123456789abcdef"[value >> (60 - 4 * i) & 0xf];
+    for (unsigned i = 0; i < 16; i++) {
+        at[i] = "0123456789abcdef"[hash.high >> (60 - 4 * i) & 0xf];
+        at[16 + i] = "0123456789abcdef"[hash.low >> (60 - 4 * i) & 0xf];
+    }
 }
 
 static const struct peal_plan *plan_of(const peal_table *table, uint32_t row)
@@ -82,8 +87,7 @@ peal_status peal_table_id(const peal_table *table, uint32_t row, char id_out[33]
     const struct peal_plan *plan = plan_of(table, row);
     if (!plan || !id_out)
         return PEAL_ERR_ARG;
-    put_hex(id_out, plan->id.high);
-    put_hex(id_out + 16, plan->id.low);
+    peal_plan_hex(id_out, plan->id);
     id_out[32] = '\0';
     return PEAL_OK;
 }
@@ -92,9 +96,10 @@ peal_status peal_table_lanes(const peal_table *table, uint32_t row, uint32_t ran
                              uint32_t *count_out)
 {
     const struct peal_plan *plan = plan_of(table, row);
-    if (!plan || !count_out || rank >= plan->nranks)
+    const struct plan_rank *program = plan ? peal_plan_program(plan, rank) : NULL;
+    if (!program || !count_out)
         return PEAL_ERR_ARG;
-    *count_out = plan->ranks[rank].nlanes;
+    *count_out = program->nlanes;
     return PEAL_OK;
 }
 
@@ -126,12 +131,13 @@ peal_status peal_table_step(const peal_table *table, uint32_t row, uint32_t rank
                             uint32_t index, peal_step_info *info)
 {
     const struct peal_plan *plan = plan_of(table, row);
-    if (!plan || !info || rank >= plan->nranks || lane >= plan->ranks[rank].nlanes)
+    const struct plan_rank *program = plan ? peal_plan_program(plan, rank) : NULL;
+    if (!program || !info || lane >= program->nlanes)
         return PEAL_ERR_ARG;
-    const struct plan_lane *where = &plan->ranks[rank].lanes[lane];
+    const struct plan_lane *where = &program->lanes[lane];
     if (index >= where->pre + where->body + where->post)
         return PEAL_ERR_ARG;
-    const struct plan_step *step = &plan->ranks[rank].steps[where->first + index];
+    const struct plan_step *step = &program->steps[where->first + index];
     peal_step_info full = {.size = sizeof full};
     full.op = peal_plan_op_name(step->op);
     full.section = section_of(where, index);

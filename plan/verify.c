@@ -144,6 +144,11 @@ peal_status peal_table_verify(peal_table *table, peal_finding_fn found, void *us
         struct plan_proof proof = {0};
         if (!table->rows[i].plan)
             return peal_fail(diag, PEAL_ERR_ARG, "row %u holds no program; compile the table", i);
+        if (table->rows[i].plan->sliced)
+            return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                             "row %u holds the program of rank %u alone, and a proof is of all "
+                             "ranks together",
+                             i, table->rows[i].plan->slice_rank);
         peal_status status = peal_plan_verify(table->rows[i].plan, i, found, user, &proof,
                                               result == PEAL_OK ? diag : NULL);
         if (status != PEAL_OK && status != PEAL_ERR_UNPROVEN)

@@ -100,14 +100,16 @@ peal_status peal_verify_value_finish(struct verify_values *values, uint32_t a, u
 /* ---- clocks: immutable once shared */
 #define VERIFY_PAGE 32u
 struct verify_page;
+struct verify_block;
 struct verify_clock {
     uint32_t refs;
-    struct verify_page *page[]; /* NULL: all zero */
+    struct verify_block *block[]; /* NULL: all zero */
 };
 struct verify_clocks {
     peal_ctx *ctx;
     uint32_t components;
     struct verify_page *free_pages;
+    struct verify_block *free_blocks;
 };
 struct verify_clock *peal_verify_clock_new(struct verify_clocks *clocks);
 void peal_verify_clock_drop(struct verify_clocks *clocks, struct verify_clock *clock);

@@ -136,16 +136,102 @@ static int in_part(const struct machine *m, uint32_t part)
 static void add_lane(struct machine *m, uint32_t rank, uint32_t l, const struct plan_lane *code)
 {
     struct lane_state *lane = &m->lanes[m->nlanes++];
-    uint32_t mask = code ? lane_events(&m->plan->ranks[rank], code) : 0;
     lane->code = code;
     lane->rank = rank;
     lane->lane = l;
     lane->time = 1;
-    lane->component = m->clocks.components++;
+}
+
+/* ---- which component of a clock is whose. Any numbering proves the same; this one keeps joins
+ * short: what is known of the ranks with one place on their hosts, a column, comes from that
+ * column until the levels of a schedule meet, so that a column has pages of its own, and in it
+ * the lanes that do the same. */
+
+struct columns {
+    uint32_t *rank;  /* by place on their host, then by number */
+    uint32_t *first; /* of each place; count + 1 of them */
+    uint32_t count;
+};
+
+static void columns_free(const struct machine *m, struct columns *columns)
+{
+    peal_free(m->ctx, columns->rank, m->plan->nranks * sizeof(uint32_t));
+    peal_free(m->ctx, columns->first, ((size_t)m->plan->nranks + 2) * sizeof(uint32_t));
+}
+
+/* Counting sort by how many ranks of the same host come before. */
+static void sort_columns(const struct machine *m, struct columns *columns, uint32_t *place,
+                         uint32_t *seen)
+{
+    uint32_t n = m->plan->nranks;
+    for (uint32_t r = 0; r < n; r++) {
+        place[r] = seen[m->plan->ranks[r].host]++;
+        columns->count = place[r] + 1 > columns->count ? place[r] + 1 : columns->count;
+        columns->first[place[r] + 1]++;
+    }
+    for (uint32_t c = 0; c < columns->count; c++)
+        columns->first[c + 1] += columns->first[c];
+    for (uint32_t r = n; r-- > 0;)
+        columns->rank[--columns->first[place[r] + 1]] = r;
+    for (uint32_t c = 0; c < columns->count; c++)
+        columns->first[c] = columns->first[c + 1];
+    columns->first[columns->count] = n;
+}
+
+static peal_status make_columns(const struct machine *m, struct columns *columns)
+{
+    uint32_t n = m->plan->nranks, hosts = 1;
+    for (uint32_t r = 0; r < n; r++)
+        hosts = m->plan->ranks[r].host >= hosts ? m->plan->ranks[r].host + 1 : hosts;
+    uint32_t *place = peal_calloc(m->ctx, n, sizeof(uint32_t));
+    uint32_t *seen = peal_calloc(m->ctx, hosts, sizeof(uint32_t));
+    columns->rank = peal_calloc(m->ctx, n, sizeof(uint32_t));
+    columns->first = peal_calloc(m->ctx, (size_t)n + 2, sizeof(uint32_t));
+    int made = place && seen && columns->rank && columns->first;
+    if (made)
+        sort_columns(m, columns, place, seen);
+    peal_free(m->ctx, place, n * sizeof(uint32_t));
+    peal_free(m->ctx, seen, hosts * sizeof(uint32_t));
+    return made ? PEAL_OK : PEAL_ERR_MEMORY;
+}
+
+static void number_events(struct machine *m, struct lane_state *lane)
+{
+    uint32_t mask = lane->code ? lane_events(&m->plan->ranks[lane->rank], lane->code) : 0;
     for (uint32_t e = 0; e < PLAN_EVENTS_MAX; e++) {
         lane->event[e].component = mask >> e & 1 ? m->clocks.components : NOBODY;
         m->clocks.components += mask >> e & 1 ? 2 : 0;
     }
+}
+
+/* The l-th lanes of a column's ranks, the callers being 0, then their events. 0: none has one. */
+static int number_lanes(struct machine *m, const struct columns *columns, uint32_t column,
+                        uint32_t l)
+{
+    int any = 0;
+    for (int events = 0; events < 2; events++)
+        for (uint32_t i = columns->first[column]; i < columns->first[column + 1]; i++) {
+            const struct rank_state *rank = &m->ranks[columns->rank[i]];
+            if (l > rank->lanes)
+                continue;
+            any = 1;
+            if (events)
+                number_events(m, &m->lanes[rank->caller + l]);
+            else
+                m->lanes[rank->caller + l].component = m->clocks.components++;
+        }
+    return any;
+}
+
+static peal_status number_components(struct machine *m)
+{
+    struct columns columns = {NULL, NULL, 0};
+    peal_status status = make_columns(m, &columns);
+    for (uint32_t c = 0; status == PEAL_OK && c < columns.count; c++)
+        for (uint32_t l = 0; number_lanes(m, &columns, c, l); l++)
+            ;
+    columns_free(m, &columns);
+    return status;
 }
 
 static peal_status make_lanes(struct machine *m)
@@ -167,6 +253,7 @@ static peal_status make_lanes(struct machine *m)
             m->ranks[r].lanes++;
         }
     }
+    PEAL_TRY(number_components(m));
     for (uint32_t i = 0; i < m->nlanes; i++)
         if (!(m->lanes[i].clock = peal_verify_clock_new(&m->clocks)))
             return PEAL_ERR_MEMORY;
@@ -297,15 +384,16 @@ static peal_status learn(struct machine *m, struct lane_state *lane, uint32_t co
 
 static uint32_t lane_of_component(const struct machine *m, uint32_t component)
 {
-    uint32_t low = 0, high = m->nlanes;
-    while (high - low > 1) {
-        uint32_t mid = (low + high) / 2;
-        if (m->lanes[mid].component <= component)
-            low = mid;
-        else
-            high = mid;
+    for (uint32_t i = 0; i < m->nlanes; i++) {
+        const struct lane_state *lane = &m->lanes[i];
+        if (lane->component == component)
+            return i;
+        for (uint32_t e = 0; e < PLAN_EVENTS_MAX; e++)
+            if (lane->event[e].component != NOBODY && (component == lane->event[e].component ||
+                                                       component == lane->event[e].component + 1))
+                return i;
     }
-    return low;
+    return 0;
 }
 
 /* "rank 3 lane 0", or "rank 3's caller". */

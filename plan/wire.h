@@ -7,10 +7,10 @@
 
 #define WIRE_MAGIC "PEALPLAN"
 #define WIRE_MAGIC_BYTES 8u
-#define WIRE_VERSION 1u
+#define WIRE_VERSION 2u
+#define TEXT_VERSION 1u
 #define WIRE_HEADER_BYTES 24u /* magic, version, collective, ranks, rows */
 #define WIRE_ROW_BYTES 16u    /* offset, length */
-#define WIRE_COST_BYTES 16u   /* time_ps, bound_ps: before what the id covers */
 #define WIRE_RANK_BYTES 24u   /* offset, length, hash */
 #define WIRE_CHECKSUM_BYTES 8u
 #define WIRE_ROWS_MAX 4096u
@@ -47,14 +47,21 @@ peal_status peal_plan_check_form(struct peal_plan *plan, const char *path, struc
                                  peal_diag *diag);
 /* Sets the id of a plan whose form is right. */
 peal_status peal_plan_identify(struct peal_plan *plan, peal_diag *diag);
-/* Encodes; *head is set to the length of what the id covers, which follows the costs. */
-peal_status peal_plan_encode_head(const struct peal_plan *plan, struct peal_buf *out, size_t *head);
+/* Encodes, and tells which bytes the id of a whole plan covers. */
+struct wire_part {
+    size_t first;
+    size_t bytes;
+};
+peal_status peal_plan_encode_part(const struct peal_plan *plan, struct peal_buf *out,
+                                  struct wire_part *part);
 /* Eight bytes, little-endian. */
 void peal_plan_store64(void *at, uint64_t value);
 uint64_t peal_plan_load64(const void *at);
 /* Every row holds a program of the table's ranks; rows are in order, and the ranges of one
  * collective, root and peer rise without gaps. */
 peal_status peal_table_check_rows(const peal_table *table, const char *path, peal_diag *diag);
+/* Writes a hash as 32 hexadecimal digits, high ones first, no zero behind. */
+void peal_plan_hex(char *at, struct peal_hash128 hash);
 /* Writes value in decimal; returns the end. At most 20 characters, no zero behind. */
 char *peal_plan_decimal(char *at, uint64_t value);
 void peal_plan_print_head(const struct peal_plan *plan, struct peal_buf *out);

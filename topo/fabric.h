@@ -208,6 +208,12 @@ struct topo_listed {
     double beta_gbs;
 };
 
+/* A resource that carries less than it should. */
+struct topo_slow {
+    uint64_t resource;
+    double factor;
+};
+
 struct peal_fabric {
     peal_ctx *ctx;
     struct topo_arena arena;
@@ -227,7 +233,9 @@ struct peal_fabric {
     uint32_t listeds, listed_room;
     uint32_t switches;
     struct topo_orders ring, tree; /* of a graph file */
-    int references_reach_out;      /* 1: a person named the cluster file; its references are free */
+    struct topo_slow *slow;
+    uint32_t slows, slow_room;
+    int references_reach_out; /* 1: a person named the cluster file; its references are free */
     uint64_t digest;
 };
 
@@ -285,6 +293,8 @@ peal_status peal_topo_number(peal_fabric *fabric, peal_diag *diag);
 peal_status peal_topo_list_links(peal_fabric *fabric);
 /* ---- nccl_graph.c */
 void peal_topo_orders_free(peal_ctx *ctx, struct topo_orders *orders);
+/* ---- degrade.c: what is left of a resource, 1 usually */
+double peal_topo_slowness(const peal_fabric *fabric, uint64_t resource);
 /* ---- digest.c */
 peal_status peal_topo_digest(peal_fabric *fabric);
 

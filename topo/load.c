@@ -72,6 +72,7 @@ void peal_fabric_destroy(peal_fabric *fabric)
         peal_topo_type_free(ctx, &fabric->type[t]);
     peal_free(ctx, fabric->type, fabric->type_room * sizeof *fabric->type);
     peal_free(ctx, fabric->span, fabric->span_room * sizeof *fabric->span);
+    peal_free(ctx, fabric->slow, fabric->slow_room * sizeof *fabric->slow);
     peal_free(ctx, fabric->listed, fabric->listed_room * sizeof *fabric->listed);
     peal_topo_orders_free(ctx, &fabric->ring);
     peal_topo_orders_free(ctx, &fabric->tree);

@@ -140,6 +140,16 @@ static void between(const peal_fabric *fabric, const struct topo_at *from, const
         use_hops(&part, to, to->type->accel[to->index].in, to->type->accel[to->index].ins);
 }
 
+/* What is left of slow links. */
+static void slow_down(const peal_fabric *fabric, struct topo_path *path)
+{
+    for (uint32_t u = 0; u < path->uses; u++) {
+        path->use[u].gbs *= peal_topo_slowness(fabric, path->use[u].resource);
+        if (path->use[u].gbs < path->beta_gbs)
+            path->beta_gbs = path->use[u].gbs;
+    }
+}
+
 /* ---- topo.h */
 
 void peal_topo_path(const peal_fabric *fabric, uint32_t from, uint32_t to, struct topo_path *path)
@@ -160,6 +170,8 @@ void peal_topo_path(const peal_fabric *fabric, uint32_t from, uint32_t to, struc
     } else {
         inside(fabric, &a, &b, path);
     }
+    if (fabric->slows)
+        slow_down(fabric, path);
 }
 
 uint32_t peal_topo_ranks(const peal_fabric *fabric)

@@ -89,10 +89,11 @@ double peal_topo_resource_gbs(const peal_fabric *fabric, uint64_t resource)
     if (resource >= fabric->resources)
         return 0;
     if (network->kind != TOPO_NETWORK_NONE && resource >= network->resource)
-        return network->up_gbs[(resource - network->resource) / 2];
+        return network->up_gbs[(resource - network->resource) / 2] *
+               peal_topo_slowness(fabric, resource);
     struct topo_at at = peal_topo_at_resource(fabric, resource);
 
-    return at.type->resource[at.index].gbs;
+    return at.type->resource[at.index].gbs * peal_topo_slowness(fabric, resource);
 }
 
 /* ---- the way of a path */

@@ -225,6 +225,10 @@ PEAL_API PEAL_CHECK peal_status peal_fabric_graph_load(peal_fabric *fabric, cons
 PEAL_API PEAL_CHECK peal_status peal_fabric_graph_parse(peal_fabric *fabric, const char *data,
                                                         size_t bytes, const char *name,
                                                         peal_diag *diag);
+/* Leaves a link only `factor` of its bandwidth (0: it is dead), named as peal_fabric_link names its
+ * resource, or "FROM>TO" by its nodes. Routes stay; the digest changes. Errors: ARG, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_fabric_degrade(peal_fabric *fabric, const char *link,
+                                                    double factor, peal_diag *diag);
 PEAL_API void peal_fabric_destroy(peal_fabric *fabric);
 
 typedef struct peal_fabric_info {
@@ -385,10 +389,24 @@ PEAL_API PEAL_CHECK peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric
                                                 const peal_request *request, peal_diag *diag,
                                                 peal_table **table_out);
 /* Lowers every row of a planned table to per-rank programs, verifies each, and
- * freezes them. The fabric must be the one the table was planned on. Errors:
- * ARG, UNPROVEN (a defect in peal), MEMORY. */
+ * freezes them. The fabric must be the one the table was planned on. A table whose
+ * programs would take more than PEAL_WHOLE_BYTES a row, or that is of more ranks
+ * than PEAL_WHOLE_RANKS, stays planned: its programs are not made all at once, but
+ * rank by rank (peal_table_slice). Errors: ARG, LIMIT (such a table), UNPROVEN (a
+ * defect in peal), MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric,
                                                    peal_diag *diag);
+#define PEAL_WHOLE_RANKS 8192u
+#define PEAL_WHOLE_BYTES (1ull << 30)
+/* The programs of one rank, of one row or of all, as a table by itself: made alone, in time and
+ * memory proportional to that rank's steps whatever the number of ranks, from a planned table,
+ * which stays as it is and may be read by any number of threads. The slices of all ranks have one
+ * id (docs/plan-format.md, "Slices"); they are not proven, since a proof is of all ranks together,
+ * and a comm does not take them. Errors: ARG, MEMORY. */
+#define PEAL_EVERY_ROW UINT32_MAX
+PEAL_API PEAL_CHECK peal_status peal_table_slice(const peal_table *table, const peal_fabric *fabric,
+                                                 uint32_t rank, uint32_t row, peal_diag *diag,
+                                                 peal_table **slice_out);
 PEAL_API void peal_table_destroy(peal_table *table);
 
 typedef struct peal_table_info {
@@ -398,6 +416,8 @@ typedef struct peal_table_info {
     uint32_t rows;
     int compiled; /* 1: rows hold programs */
     int verified; /* 1: this process has proven every row */
+    int sliced;   /* 1: the programs of one rank only */
+    uint32_t slice_rank;
 } peal_table_info;
 
 typedef struct peal_row_info {
@@ -506,6 +526,16 @@ PEAL_API PEAL_CHECK peal_status peal_table_verify(peal_table *table, peal_findin
                                                   void *user, peal_verify_report *report,
                                                   peal_diag *diag);
 
+/* The same proof of a planned table, whose programs are made as the proof asks for them and not
+ * kept: of tables that peal_table_compile does not take. The table stays planned and counts as
+ * verified. Errors: as peal_table_verify; ARG (not planned, or on another fabric), UNSUPPORTED (a
+ * row that cannot be proven without all programs at once). */
+PEAL_API PEAL_CHECK peal_status peal_table_verify_planned(peal_table *table,
+                                                          const peal_fabric *fabric,
+                                                          peal_finding_fn found, void *user,
+                                                          peal_verify_report *report,
+                                                          peal_diag *diag);
+
 /* ---- simulation ------------------------------------------------------------ */
 
 /* One call of a plan, simulated flow by flow on a fabric: what the closed forms of the costs
@@ -579,6 +609,24 @@ PEAL_API PEAL_CHECK peal_status peal_sim_critical(const peal_sim *sim, uint32_t 
 /* All that was kept, in the order of their beginnings. */
 PEAL_API PEAL_CHECK peal_status peal_sim_event_get(const peal_sim *sim, uint32_t index,
                                                    peal_sim_event *info);
+
+/* Writes a simulation that has kept everything: "trace", the timeline for Chrome's and Perfetto's
+ * viewers; "flows", a graph of flows for other simulators (peal.flows/1); "steps", every transfer
+ * and what it leaves in the ranks' chunks, up to 64 ranks. Errors: ARG, MEMORY, and the writer's. */
+PEAL_API PEAL_CHECK peal_status peal_sim_write(const peal_sim *sim, const char *form,
+                                               peal_write_fn write, void *user, peal_diag *diag);
+
+typedef struct peal_emit_params {
+    size_t size;
+    uint64_t bytes;     /* of the message; 0: the row's max_bytes */
+    int collapse_hosts; /* dot: hosts as nodes */
+} peal_emit_params;
+#define PEAL_EMIT_PARAMS_INIT {sizeof(peal_emit_params), 0, 0}
+/* Writes a compiled row for other programs: "dot", a graph for Graphviz; "goal", a schedule for
+ * LogGOPSim and ATLAHS. Errors: ARG, RANGE, MEMORY, and the writer's. */
+PEAL_API PEAL_CHECK peal_status peal_table_emit(const peal_table *table, uint32_t row,
+                                                const char *form, const peal_emit_params *params,
+                                                peal_write_fn write, void *user, peal_diag *diag);
 
 /* ---- running ------------------------------------------------------------ */
 

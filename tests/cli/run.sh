@@ -42,6 +42,12 @@ expect 0 "$PEAL" run "$h100" --ranks 3 --collective all --root 2,0 --bytes 4K,30
     --dtype bfloat16,uint8 --placement both --check --chaos 3 --random-delay --engine nvlink=ce -v
 expect_out '^ +3 ranks  gather +2 .* in .* right$'
 expect_out '^ +3 ranks  barrier +- .* right$'
+# Packed trees on a cube mesh and over a network.
+for topology in "$topologies/dgx1-v100.xml" "$topologies/cluster-h100-2.xml"; do
+    expect 0 "$PEAL" run "$topology" --ranks 3,7 --algorithm packed --collective all --root 0,2 \
+        --count 0,1,1003 --dtype float16,int64 --placement both --tile 1K --check
+    expect_out 'elements compared, all right'
+done
 for how in --procs '--procs --registered' --registered; do
     # shellcheck disable=SC2086 # several words
     expect 0 "$PEAL" run host:3 --collective all --root 1 --bytes 100K,8 --placement both --check $how

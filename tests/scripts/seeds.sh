@@ -19,3 +19,12 @@ for ranks in 2 3; do
         esac
     done
 done
+# One rank's program alone.
+for algorithm in ring oneshot tree; do
+    "$peal" compile "$topology" --algorithm "$algorithm" --bytes 1K:64K --rank 5 \
+        -o "$made/slice" >/dev/null
+    case $subject in
+    plan) cp "$made/slice" "$out/$algorithm-slice.peal" ;;
+    asm) "$peal" dump "$made/slice" >"$out/$algorithm-slice.s" ;;
+    esac
+done

@@ -60,31 +60,34 @@ END_TEST
 START_TEST(the_encoding_is_what_the_document_says)
 {
     static const unsigned char golden[] = {
-        'P', 'E',  'A',  'L', 'P',  'L',  'A', 'N', /* magic */
-        1,   0,    0,    0,                         /* version */
-        0,   0,    0,    0,                         /* allreduce */
-        1,   0,    0,    0,                         /* ranks */
-        1,   0,    0,    0,                         /* rows */
-        40,  0,    0,    0,   0,    0,    0,   0,
-        87,  0,    0,    0,   0,    0,    0,   0, /* the plan: offset, length */
-        5,   0,    0,    0,   0,    0,    0,   0,
-        0,   0,    0,    0,   0,    0,    0,   0, /* time, bound */
-        0,   1,    0,    0,                       /* collective, ranks, root, peer */
-        8,   0x80, 0x02,                          /* bytes 8..256 */
-        4,   'r',  'i',  'n', 'g',  0,    1,   0, /* algorithm, detail, channels, tile */
-        2,   1,    1,    3,                       /* chunks 2 weights 1 3 */
-        1,                                        /* semaphores */
-        1,   2,    3,    1,   0x80, 0x01,         /* region scratch width 3 depth 1 slot 128 */
-        0,                                        /* links */
-        0,   0,    0,    0,   0,    0,    0,   0,
-        20,  0,    0,    0,   0,    0,    0,   0, /* rank 0: offset, length, hash */
+        'P',  'E',  'A',  'L', 'P',  'L',  'A', 'N', /* magic */
+        2,    0,    0,    0,                         /* version */
+        0,    0,    0,    0,                         /* allreduce */
+        1,    0,    0,    0,                         /* ranks */
+        1,    0,    0,    0,                         /* rows */
+        40,   0,    0,    0,   0,    0,    0,   0,
+        87,   0,    0,    0,   0,    0,    0,   0, /* the plan: offset, length */
+        5,    0,    0,    0,   0,    0,    0,   0,
+        0,    0,    0,    0,   0,    0,    0,   0, /* time, bound */
+        0x0d, 0,    0,    0,   0,    0,    0,   0,
+        0x0a, 0,    0,    0,   0,    0,    0,   0, /* origin, low half first */
+        0,                                         /* whole */
+        0,    1,    0,    0,                       /* collective, ranks, root, peer */
+        8,    0x80, 0x02,                          /* bytes 8..256 */
+        4,    'r',  'i',  'n', 'g',  0,    1,   0, /* algorithm, detail, channels, tile */
+        2,    1,    1,    3,                       /* chunks 2 weights 1 3 */
+        1,                                         /* semaphores */
+        1,    2,    3,    1,   0x80, 0x01,         /* region scratch width 3 depth 1 slot 128 */
+        0,                                         /* links */
+        0,    0,    0,    0,   0,    0,    0,   0,
+        20,   0,    0,    0,   0,    0,    0,   0, /* rank 0: offset, length, hash */
     };
-    peal_table *table =
-        assemble("peal-table 1 plan allreduce ranks 1 bytes 8..256 algorithm ring channels 1 "
-                 "predicted_ps 5 chunks 2 weights 1 3 semaphores 1 "
-                 "region scratch width 3 depth 1 slot 128 rank 0 arch 90 lane "
-                 "body copy c1: in[1] -> s0[2] tma e4 signal r0.0 tma after e4 wait r0.0 lag 1 "
-                 "post await e4 free");
+    peal_table *table = assemble(
+        "peal-table 1 plan allreduce ranks 1 bytes 8..256 algorithm ring channels 1 "
+        "predicted_ps 5 origin 000000000000000a000000000000000d chunks 2 weights 1 3 semaphores 1 "
+        "region scratch width 3 depth 1 slot 128 rank 0 arch 90 lane "
+        "body copy c1: in[1] -> s0[2] tma e4 signal r0.0 tma after e4 wait r0.0 lag 1 "
+        "post await e4 free");
     static const unsigned char program[] = {
         0,    90, 0, 0, 1,    0,    3, 1, /* host, arch, busid, nic, lanes; pre, body, post */
         0x10, 4,  1, 1, 0x08, 0x02, 0, 2, /* copy tma: event, chunk, ndst, in own, s0[2] */
@@ -194,9 +197,9 @@ END_TEST
 /* A plan section of one rank whose program is the given bytes, hash and all. */
 static peal_status decode_program(const unsigned char *program, size_t bytes, peal_diag *diag)
 {
-    static const unsigned char head[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0,    0,  0,
-                                         0, 0, 0, 0, 0, 1, 0, 0, 8, 0x40, 1,  'x',
-                                         0, 0, 0, 4, 0, 1, 1, 2, 3, 1,    64, 0};
+    static const unsigned char head[] = {0, 0, 0,    0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0, 0,
+                                         0, 0, 0,    0, 0,   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  1, 0,
+                                         0, 8, 0x40, 1, 'x', 0, 0, 0, 4, 0, 1, 1, 2, 3, 1, 64, 0};
     unsigned char index[WIRE_RANK_BYTES];
     peal_plan_store64(index, 0);
     peal_plan_store64(index + 8, bytes);
@@ -252,53 +255,53 @@ struct wrong_program {
 };
 static const struct wrong_program wrong_programs[] = {
     {{0, 0, 0, 0, 0}, 5, ""},
-    {{0x80, 0, 0, 0, 0, 0}, 6, "byte 62 of the plan: a number is written longer than needed"},
+    {{0x80, 0, 0, 0, 0, 0}, 6, "byte 79 of the plan: a number is written longer than needed"},
     {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0},
      11,
-     "byte 70 of the plan: a number is larger than 64 bits"},
+     "byte 87 of the plan: a number is larger than 64 bits"},
     {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0},
      11,
-     "byte 70 of the plan: a number is larger than 32 bits"},
-    {{0, 0, 24, 0, 0}, 5, "byte 63 of the plan: a text is too long"},
-    {{0, 0, 2, 'x', 0, 0, 0}, 7, "byte 63 of the plan: a text holds a zero byte"},
+     "byte 87 of the plan: a number is larger than 32 bits"},
+    {{0, 0, 24, 0, 0}, 5, "byte 80 of the plan: a text is too long"},
+    {{0, 0, 2, 'x', 0, 0, 0}, 7, "byte 80 of the plan: a text holds a zero byte"},
     {{0, 0, 1, '"', 0, 0},
      6,
      "rank 0: busid and nic are printable ASCII without quotes, of at most 23 bytes"},
-    {{0, 0, 0, 0, 65}, 5, "byte 65 of the plan: a count is beyond its limit"},
-    {{0, 0, 0, 0, 1, 0, 0xff, 0xff, 3, 0}, 10, "byte 70 of the plan: a count is beyond the data"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 9, 0, 0}, 11, "byte 69 of the plan: an unknown opcode"},
+    {{0, 0, 0, 0, 65}, 5, "byte 82 of the plan: a count is beyond its limit"},
+    {{0, 0, 0, 0, 1, 0, 0xff, 0xff, 3, 0}, 10, "byte 87 of the plan: a count is beyond the data"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 9, 0, 0}, 11, "byte 86 of the plan: an unknown opcode"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x08, 0, 0},
      11,
-     "byte 70 of the plan: bytes behind a rank's last step"},
+     "byte 87 of the plan: bytes behind a rank's last step"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x08, 16},
      10,
      "rank 0 lane 0 step 0 (await): event 16 is not below 16"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x18, 1},
      10,
      "rank 0 lane 0 step 0 (await): the step has no use for its field engine, which is set"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 0x87, 0, 0, 0}, 12, "byte 71 of the plan: a step has unknown bits"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 0x87, 0, 0, 0}, 12, "byte 88 of the plan: a step has unknown bits"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x96, 0, 0, 0xff},
      12,
-     "byte 72 of the plan: a signal after no event is marked"},
+     "byte 89 of the plan: a signal after no event is marked"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x76, 0, 0},
      11,
      "rank 0 lane 0 step 0 (signal): engine 7 is not below 6"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x80, 0, 1, 8, 9},
      13,
-     "byte 69 of the plan: a step has unknown bits"},
+     "byte 86 of the plan: a step has unknown bits"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 200, 8, 9},
      13,
-     "byte 71 of the plan: a count is beyond the data"},
+     "byte 88 of the plan: a count is beyond the data"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 1, 0x18, 9},
      13,
-     "byte 72 of the plan: an operand has unknown bits"},
+     "byte 89 of the plan: an operand has unknown bits"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 1, 1, 8, 0, 1},
      14,
-     "byte 74 of the plan: an operand's chunk is written "
+     "byte 91 of the plan: an operand's chunk is written "
      "though it is the step's own"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 1, 8, 13, 0},
      14,
-     "byte 74 of the plan: a link is beyond the plan's "
+     "byte 91 of the plan: a link is beyond the plan's "
      "links"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x00, 0, 0, 8},
      12,
@@ -392,11 +395,11 @@ START_TEST(other_files_are_told_apart)
     ck_assert_int_eq(peal_table_load(ctx, "<xml>", 5, "a", &diag, &table), PEAL_ERR_INPUT);
     ck_assert_str_eq(diag.text, "not a peal plan: it does not start with PEALPLAN");
     ck_assert_str_eq(diag.path, "a");
-    file.data[8] = 2;
+    file.data[8] = 1;
     ck_assert_int_eq(peal_table_load(ctx, file.data, file.used, "a", &diag, &table),
                      PEAL_ERR_UNSUPPORTED);
-    ck_assert_str_eq(diag.text, "format version 2, and this library reads version 1");
-    file.data[8] = 1;
+    ck_assert_str_eq(diag.text, "format version 1, and this library reads version 2");
+    file.data[8] = 2;
     file.data[file.used / 2]++;
     ck_assert_int_eq(peal_table_load(ctx, file.data, file.used, "a", &diag, &table),
                      PEAL_ERR_INPUT);

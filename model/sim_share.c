@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Max-min fair shares by progressive filling, once for all that happens at one time, and only
+ * among what hangs together over full resources with a flow that began or a full resource that
+ * lost one. That is exact: a flow outside keeps its rate and the full resource that holds it
+ * back, which nothing inside crosses; and should a resource be overrun that was not full, it is
+ * taken in too.
+ */
+#include "model.h"
+
+#define OVER 1.000000001 /* rounding of sums */
+#define EQUAL 1.000000000001
+
+/* ---- what hangs together */
+
+static void add_flow(struct peal_sim *sim, uint32_t flow)
+{
+    if (sim->flow[flow].mark == sim->mark)
+        return;
+    sim->flow[flow].mark = sim->mark;
+    peal_sim_append(sim, &sim->part, flow);
+}
+
+static void add_resource(struct peal_sim *sim, uint32_t resource)
+{
+    if (sim->resource[resource].mark == sim->mark)
+        return;
+    sim->resource[resource].mark = sim->mark;
+    peal_sim_append(sim, &sim->part_resource, resource);
+}
+
+static const struct sim_use *uses_of(const struct peal_sim *sim, const struct sim_flow *flow,
+                                     uint32_t *count)
+{
+    const struct sim_need *need = &sim->need[flow->need];
+    *count = need->uses;
+    return &sim->use[need->first_use];
+}
+
+/* A flow that has no rate yet may fill a resource by itself. */
+static int joins(const struct peal_sim *sim, const struct sim_flow *flow,
+                 const struct sim_use *use)
+{
+    const struct sim_resource *r = &sim->resource[use->resource];
+    return r->load >= r->capacity * SIM_FULL ||
+           (flow->rate == 0 && r->load + use->weight * flow->cap > r->capacity * OVER);
+}
+
+/* From the f-th flow and the r-th resource on. */
+static void collect(struct peal_sim *sim, uint32_t f, uint32_t r)
+{
+    while (sim->status == PEAL_OK && (f < sim->part.count || r < sim->part_resource.count)) {
+        if (f < sim->part.count) {
+            const struct sim_flow *flow = &sim->flow[sim->part.at[f++]];
+            uint32_t uses;
+            const struct sim_use *use = uses_of(sim, flow, &uses);
+            for (uint32_t u = 0; u < uses; u++)
+                if (joins(sim, flow, &use[u]))
+                    add_resource(sim, use[u].resource);
+        } else {
+            uint32_t node = sim->resource[sim->part_resource.at[r++]].first;
+            for (; node != SIM_NONE; node = sim->node[node].after)
+                add_flow(sim, sim->node[node].flow);
+        }
+    }
+}
+
+/* ---- a heap of resources by the level at which they are full */
+
+static void sink_level(struct peal_sim *sim, uint32_t at)
+{
+    uint32_t *heap = sim->levels.at, value = heap[at];
+    double level = sim->resource[value].level;
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= sim->levels.count)
+            break;
+        if (child + 1 < sim->levels.count &&
+            sim->resource[heap[child + 1]].level < sim->resource[heap[child]].level)
+            child++;
+        if (sim->resource[heap[child]].level >= level)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = value;
+}
+
+static double level_of(const struct sim_resource *r)
+{
+    if (r->weights <= 0)
+        return SIM_NO_LEVEL;
+    return r->left > 0 ? r->left / r->weights : 0;
+}
+
+static void open_levels(struct peal_sim *sim)
+{
+    sim->levels.count = 0;
+    for (uint32_t i = 0; i < sim->part_resource.count; i++) {
+        struct sim_resource *r = &sim->resource[sim->part_resource.at[i]];
+        r->left = r->capacity;
+        r->weights = 0;
+        for (uint32_t node = r->first; node != SIM_NONE; node = sim->node[node].after)
+            r->weights += sim->node[node].weight;
+        r->level = level_of(r);
+        peal_sim_append(sim, &sim->levels, sim->part_resource.at[i]);
+    }
+    for (uint32_t i = sim->levels.count / 2; i-- > 0;)
+        sink_level(sim, i);
+}
+
+/* The least level there is; levels only rise as flows get their shares. */
+static double least_level(struct peal_sim *sim)
+{
+    while (sim->levels.count) {
+        struct sim_resource *r = &sim->resource[sim->levels.at[0]];
+        double level = level_of(r);
+        if (level <= r->level * EQUAL)
+            return level;
+        r->level = level;
+        sink_level(sim, 0);
+    }
+    return SIM_NO_LEVEL;
+}
+
+/* ---- flows by their caps, the least last */
+
+static void sink_cap(struct peal_sim *sim, uint32_t at, uint32_t count)
+{
+    uint32_t *heap = sim->part.at, value = heap[at];
+    double cap = sim->flow[value].cap;
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= count)
+            break;
+        if (child + 1 < count && sim->flow[heap[child + 1]].cap < sim->flow[heap[child]].cap)
+            child++;
+        if (sim->flow[heap[child]].cap >= cap)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = value;
+}
+
+static void sort_caps(struct peal_sim *sim)
+{
+    uint32_t count = sim->part.count, *at = sim->part.at;
+    uint32_t i = 1;
+    while (i < count && sim->flow[at[i]].cap <= sim->flow[at[i - 1]].cap)
+        i++;
+    if (i >= count)
+        return;
+    for (i = count / 2; i-- > 0;)
+        sink_cap(sim, i, count);
+    for (uint32_t last = count; last-- > 1;) {
+        uint32_t top = at[0];
+        at[0] = at[last];
+        at[last] = top;
+        sink_cap(sim, 0, last);
+    }
+}
+
+/* ---- filling */
+
+static void give(struct peal_sim *sim, uint32_t flow, double share)
+{
+    uint32_t uses;
+    const struct sim_use *use = uses_of(sim, &sim->flow[flow], &uses);
+    sim->flow[flow].share = share;
+    for (uint32_t u = 0; u < uses; u++) {
+        struct sim_resource *r = &sim->resource[use[u].resource];
+        if (r->mark != sim->mark)
+            continue;
+        r->left -= use[u].weight * share;
+        r->weights -= use[u].weight;
+        if (r->weights < 1e-9)
+            r->weights = 0;
+    }
+}
+
+static void fill(struct peal_sim *sim)
+{
+    uint32_t capped = sim->part.count; /* those behind have their shares, or are not at a cap */
+    double level = 0;
+    open_levels(sim);
+    sort_caps(sim);
+    for (uint32_t i = 0; i < sim->part.count; i++)
+        sim->flow[sim->part.at[i]].share = -1;
+    while (sim->status == PEAL_OK) {
+        double next = least_level(sim);
+        while (capped && sim->flow[sim->part.at[capped - 1]].share >= 0)
+            capped--;
+        if (!capped)
+            return;
+        uint32_t least = sim->part.at[capped - 1];
+        if (sim->flow[least].cap <= next * EQUAL) {
+            give(sim, least, sim->flow[least].cap);
+            continue;
+        }
+        /* Equal but for rounding is equal: what is alike ends at the same time. */
+        level = next > level * EQUAL || next < level / EQUAL ? next : level;
+        uint32_t node = sim->resource[sim->levels.at[0]].first;
+        for (; node != SIM_NONE; node = sim->node[node].after)
+            if (sim->flow[sim->node[node].flow].share < 0)
+                give(sim, sim->node[node].flow, level);
+    }
+}
+
+/* What the flow's share changes where no level was looked for; notes each such resource once. */
+static void note_change(struct peal_sim *sim, const struct sim_flow *flow)
+{
+    uint32_t uses;
+    const struct sim_use *use = uses_of(sim, flow, &uses);
+    for (uint32_t u = 0; u < uses; u++) {
+        struct sim_resource *r = &sim->resource[use[u].resource];
+        if (r->mark == sim->mark)
+            continue;
+        if (r->change_mark != sim->change_mark) {
+            r->change_mark = sim->change_mark;
+            r->change = 0;
+            peal_sim_append(sim, &sim->levels, use[u].resource);
+        }
+        r->change += use[u].weight * (flow->share - flow->rate);
+    }
+}
+
+/* Takes in the resources that the shares would overrun; 1: there are some. */
+static int overrun(struct peal_sim *sim)
+{
+    uint32_t before = sim->part_resource.count;
+    sim->change_mark++;
+    sim->levels.count = 0; /* of no more use as a heap */
+    for (uint32_t i = 0; i < sim->part.count; i++) {
+        const struct sim_flow *flow = &sim->flow[sim->part.at[i]];
+        if (flow->share > flow->rate || flow->share < flow->rate)
+            note_change(sim, flow);
+    }
+    for (uint32_t i = 0; i < sim->levels.count; i++) {
+        const struct sim_resource *r = &sim->resource[sim->levels.at[i]];
+        if (r->load + r->change > r->capacity * OVER)
+            add_resource(sim, sim->levels.at[i]);
+    }
+    return sim->part_resource.count > before;
+}
+
+static void share_part(struct peal_sim *sim)
+{
+    uint32_t flows = 0, resources = 0;
+    do {
+        collect(sim, flows, resources);
+        flows = sim->part.count;
+        resources = sim->part_resource.count;
+        if (flows == 1 && resources == 0) { /* nothing is short */
+            sim->flow[sim->part.at[0]].share = sim->flow[sim->part.at[0]].cap;
+            break;
+        }
+        fill(sim);
+    } while (sim->status == PEAL_OK && overrun(sim));
+    for (uint32_t i = 0; i < sim->part.count && sim->status == PEAL_OK; i++)
+        peal_sim_flow_rate(sim, sim->part.at[i], sim->flow[sim->part.at[i]].share);
+    sim->part.count = sim->part_resource.count = 0;
+}
+
+/* Part by part: what does not hang together has levels of its own. */
+void peal_sim_share(struct peal_sim *sim)
+{
+    uint32_t solved = sim->mark; /* what is marked later has been worked out */
+    for (uint32_t i = 0; i < sim->fresh.count && sim->status == PEAL_OK; i++) {
+        if (sim->flow[sim->fresh.at[i]].heap_at != SIM_NONE)
+            continue;
+        sim->mark++;
+        add_flow(sim, sim->fresh.at[i]);
+        share_part(sim);
+    }
+    for (uint32_t i = 0; i < sim->dirty.count && sim->status == PEAL_OK; i++) {
+        if (sim->resource[sim->dirty.at[i]].mark > solved)
+            continue;
+        sim->mark++;
+        add_resource(sim, sim->dirty.at[i]);
+        share_part(sim);
+    }
+    sim->fresh.count = sim->dirty.count = 0;
+}
