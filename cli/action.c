@@ -25,6 +25,7 @@ static const struct about table[PEAL_COLLECTIVE_COUNT] = {
     [PEAL_ALLTOALL] = {ALL, ALL, 0, 0, 0},
     [PEAL_SENDRECV] = {ROOT_BLOCK, PEER_BLOCK, 0, 1, 0},
     [PEAL_BARRIER] = {NOTHING, NOTHING, 0, 0, 0},
+    [PEAL_ALLTOALLV] = {ALL, ALL, 0, 0, 0},
 };
 
 static const struct about *about(const struct action *action)
@@ -62,6 +63,14 @@ int action_same(const struct action *a, const struct action *b)
     return a->collective == b->collective && a->root == b->root && a->peer == b->peer;
 }
 
+static uint32_t pairs_of(const struct action *action, uint32_t rank, uint32_t end)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < action->npairs; i++)
+        count += action->pairs[2 * (size_t)i + end] == rank;
+    return count;
+}
+
 static uint32_t blocks(enum holds holds, const struct action *action, uint32_t rank, uint32_t ranks)
 {
     switch (holds) {
@@ -82,12 +91,14 @@ static uint32_t blocks(enum holds holds, const struct action *action, uint32_t r
 
 uint32_t action_input(const struct action *action, uint32_t rank, uint32_t ranks)
 {
-    return blocks(about(action)->in, action, rank, ranks);
+    return action->npairs ? pairs_of(action, rank, 0)
+                          : blocks(about(action)->in, action, rank, ranks);
 }
 
 uint32_t action_output(const struct action *action, uint32_t rank, uint32_t ranks)
 {
-    return blocks(about(action)->out, action, rank, ranks);
+    return action->npairs ? pairs_of(action, rank, 1)
+                          : blocks(about(action)->out, action, rank, ranks);
 }
 
 /* ---- sizes */
@@ -97,6 +108,17 @@ uint64_t action_bytes(const struct action *action, uint64_t count, peal_dtype dt
     if (action->collective == PEAL_BARRIER)
         return 0;
     return count * peal_dtype_size(dtype) * (action_blocks(action) ? ranks : 1);
+}
+
+uint64_t action_room(const struct action *action, uint64_t count, peal_dtype dtype, uint32_t ranks)
+{
+    uint64_t most = 1;
+    for (uint32_t r = 0; action->npairs && r < ranks; r++) {
+        uint32_t in = action_input(action, r, ranks), out = action_output(action, r, ranks);
+        most = in > most ? in : most;
+        most = out > most ? out : most;
+    }
+    return most * action_bytes(action, count, dtype, ranks);
 }
 
 uint64_t action_count(const struct action *action, uint64_t bytes, peal_dtype dtype, uint32_t ranks)
@@ -122,7 +144,10 @@ double action_bus_factor(const struct action *action, uint32_t ranks)
 const char *action_text(const struct action *action, char *text)
 {
     const char *name = peal_collective_name(action->collective);
-    if (action->collective == PEAL_SENDRECV)
+    if (action->collective == PEAL_SENDRECV && action->root == action->peer)
+        (void)snprintf(text, ACTION_TEXT, "%s (list %lu of pairs)", name,
+                       (unsigned long)action->root);
+    else if (action->collective == PEAL_SENDRECV)
         (void)snprintf(text, ACTION_TEXT, "%s (rank %lu to rank %lu)", name,
                        (unsigned long)action->root, (unsigned long)action->peer);
     else if (action_rooted(action))
@@ -134,7 +159,9 @@ const char *action_text(const struct action *action, char *text)
 
 const char *action_root_text(const struct action *action, char *text)
 {
-    if (action->collective == PEAL_SENDRECV)
+    if (action->collective == PEAL_SENDRECV && action->root == action->peer)
+        (void)snprintf(text, ACTION_TEXT, "list %lu", (unsigned long)action->root);
+    else if (action->collective == PEAL_SENDRECV)
         (void)snprintf(text, ACTION_TEXT, "%lu>%lu", (unsigned long)action->root,
                        (unsigned long)action->peer);
     else if (action_rooted(action))

@@ -12,6 +12,8 @@ struct action {
     peal_collective collective;
     uint32_t root; /* 0 where it has none */
     uint32_t peer;
+    const uint32_t *pairs; /* sendrecv by a list: from and to by turns */
+    uint32_t npairs;
 };
 
 int action_reduces(const struct action *action);
@@ -19,12 +21,14 @@ int action_rooted(const struct action *action);   /* sendrecv too */
 int action_in_place(const struct action *action); /* the field knows it in place */
 int action_blocks(const struct action *action);   /* 1: the message is a buffer of N blocks */
 int action_same(const struct action *a, const struct action *b);
-/* Blocks of a rank's input, and of its output: 0, 1 or `ranks`. */
+/* Blocks of a rank's input, and of its output. */
 uint32_t action_input(const struct action *action, uint32_t rank, uint32_t ranks);
 uint32_t action_output(const struct action *action, uint32_t rank, uint32_t ranks);
 /* Bytes of a message as nccl-tests counts them, of `count` elements in a block. */
 uint64_t action_bytes(const struct action *action, uint64_t count, peal_dtype dtype,
                       uint32_t ranks);
+/* Bytes of the largest buffer of a call. */
+uint64_t action_room(const struct action *action, uint64_t count, peal_dtype dtype, uint32_t ranks);
 /* Elements of a block, for about so many bytes of message; one at least, if there is room for
  * one. */
 uint64_t action_count(const struct action *action, uint64_t bytes, peal_dtype dtype,
@@ -46,6 +50,11 @@ struct choice {
     uint32_t root[LIST_MAX];
     uint32_t roots;
     uint32_t peer;
+    const uint32_t *pairs; /* --pairs */
+    uint32_t npairs;
+    int64_t shift[8]; /* --shift */
+    uint32_t nshifts;
+    struct team *team;                      /* keeps the lists */
     int has_collective, has_root, has_peer; /* given, not by default */
     int all;                                /* "all": what cannot be served is left out */
 };
@@ -58,7 +67,7 @@ struct actions {
 };
 
 /* many: --root may be a list. */
-int read_choice(const struct cli *cli, int many, struct choice *choice);
+int read_choice(struct cli *cli, int many, struct choice *choice);
 /* All of the choice's collectives with all its roots, among so many ranks. lenient: ends that
  * are not among them are left out, and not the planner's to refuse. */
 int choose_all(const struct choice *choice, uint32_t ranks, int lenient, struct actions *actions);

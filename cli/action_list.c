@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of actions: of options, and of tables. */
-#include "action.h"
+#include "team.h"
 
 #include <string.h>
 
@@ -41,20 +41,23 @@ static int read_roots(const struct cli *cli, int many, struct choice *choice)
 static int check_ends(const struct choice *choice)
 {
     int rooted = 0;
-    int pair = !choice->has_peer;
+    int list = choice->npairs || choice->nshifts;
+    int pair = !choice->has_peer && !list;
     for (uint32_t i = 0; i < choice->collectives; i++) {
-        struct action action = {(peal_collective)choice->collective[i], 0, 0};
+        struct action action = {.collective = (peal_collective)choice->collective[i]};
         rooted |= action_rooted(&action);
         pair |= action.collective == PEAL_SENDRECV;
     }
     if (choice->has_root && !rooted)
         return say_usage("--root: %s has no root", collective_word(choice->collective[0]));
     if (!pair)
-        return say_usage("--peer is for sendrecv");
+        return say_usage("--%s is for sendrecv", choice->has_peer ? "peer"
+                                                 : choice->npairs ? "pairs"
+                                                                  : "shift");
     return EXIT_YES;
 }
 
-int read_choice(const struct cli *cli, int many, struct choice *choice)
+int read_choice(struct cli *cli, int many, struct choice *choice)
 {
     memset(choice, 0, sizeof *choice);
     choice->has_collective = cli_given(cli, OPT_COLLECTIVE);
@@ -64,13 +67,15 @@ int read_choice(const struct cli *cli, int many, struct choice *choice)
     CLI_TRY(read_collectives(cli, choice));
     CLI_TRY(read_roots(cli, many, choice));
     CLI_TRY(cli_u32(cli, OPT_PEER, &choice->peer));
-    return EXIT_YES;
+    return pairs_read(cli, choice);
 }
 
 /* ---- all of them */
 
 static int is_possible(const struct action *action, uint32_t ranks)
 {
+    if (action->npairs)
+        return action->root < ranks && pairs_among(action, ranks);
     if (action->collective == PEAL_SENDRECV)
         return action->root < ranks && action->peer < ranks && action->peer != action->root;
     return action->root < ranks;
@@ -89,13 +94,13 @@ int choose_all(const struct choice *choice, uint32_t ranks, int lenient, struct 
     actions->count = actions->first_row = 0;
     for (uint32_t c = 0; c < choice->collectives; c++)
         for (uint32_t r = 0; r < choice->roots; r++) {
-            struct action action = {(peal_collective)choice->collective[c], 0, 0};
+            struct action action = {.collective = (peal_collective)choice->collective[c]};
             if (!action_rooted(&action) && r > 0)
                 break;
             if (action_rooted(&action))
                 action.root = choice->root[r];
-            if (action.collective == PEAL_SENDRECV) /* the next rank, if none is said */
-                action.peer = choice->has_peer ? choice->peer : (action.root + 1) % ranks;
+            if (action.collective == PEAL_SENDRECV)
+                pairs_choose(choice, ranks, &action);
             int alone = ranks == 1 && choice->all && action.collective == PEAL_SENDRECV;
             if (!is_possible(&action, ranks) && (lenient || alone))
                 say_left_out(&action, ranks);
@@ -109,7 +114,7 @@ int choose_all(const struct choice *choice, uint32_t ranks, int lenient, struct 
 
 struct action row_action(const peal_row_info *row)
 {
-    return (struct action){row->collective, row->root, row->peer};
+    return (struct action){.collective = row->collective, .root = row->root, .peer = row->peer};
 }
 
 int has_action(const struct actions *actions, const struct action *action)
@@ -129,6 +134,7 @@ int table_actions(const peal_table *table, struct actions *actions)
         peal_row_info row = {.size = sizeof row};
         CLI_TRY(say_diag(peal_table_row(table, i, &row), NULL));
         struct action action = row_action(&row);
+        action.pairs = peal_table_pairs(table, i, &action.npairs);
         if (!has_action(actions, &action))
             actions->list[actions->count++] = action;
     }

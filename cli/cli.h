@@ -42,12 +42,22 @@ enum option_id {
     OPTIONS
 };
 
+/* Ranks of the fabric (team.c); none: the first ones. And memory for other lists. */
+struct team {
+    uint32_t *group;
+    size_t ranks, group_room;
+    uint32_t *sibling; /* one group behind the other */
+    size_t siblings, sibling_room;
+    struct team_kept *kept;
+};
+
 struct cli {
     peal_ctx *ctx;
     enum verb_id verb;
     const char *value[OPTIONS]; /* NULL: not given; a flag that is given has "" */
     char **operand;
     uint32_t operands;
+    struct team team;
 };
 
 struct verb {
@@ -128,9 +138,10 @@ int read_file(const char *path, char **data_out, size_t *bytes_out); /* free() *
 struct action; /* action.h */
 struct actions;
 /* All but the collective and its ends. */
-int read_request(const struct cli *cli, peal_request *request);
-/* The number of ranks that a request for so many (0: all) means. */
-int count_ranks(const peal_fabric *fabric, uint32_t wanted, uint32_t *ranks_out);
+int read_request(struct cli *cli, peal_request *request);
+/* The number of ranks that a request for so many (0: all, or the group's) means. */
+int count_ranks(const struct cli *cli, const peal_fabric *fabric, uint32_t wanted,
+                uint32_t *ranks_out);
 /* skip: NULL, or set to 1 instead of an error, with *table_out NULL, when the action cannot be
  * served; loud: a note says so. */
 int plan_table(struct cli *cli, const peal_fabric *fabric, const peal_request *request,

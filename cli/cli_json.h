@@ -23,6 +23,8 @@ void json_end(json_t *object, const struct output *output);        /* writes and
 void json_action(json_t *object, const struct action *action);
 /* The names of the collectives, and the only one's (null: there are several). */
 void json_actions(json_t *object, const struct actions *actions);
+/* The ranks of a group that options name, and how many siblings it has; null: the first ones. */
+void json_team(json_t *object, const struct cli *cli);
 /* The fields of a row in peal.table/1. */
 void json_row(json_t *object, const peal_row_info *row);
 

@@ -23,6 +23,11 @@ struct member {
 
 /* ---- the world */
 
+uint64_t job_room(const struct job *job, uint32_t ranks)
+{
+    return action_room(&job->action, job->count, job->dtype, ranks);
+}
+
 uint64_t job_bytes(const struct job *job, uint32_t ranks)
 {
     return action_bytes(&job->action, job->count, job->dtype, ranks);
@@ -34,7 +39,7 @@ static uint64_t heap_bytes(const struct crew *crew)
     for (uint32_t i = 0; i < crew->njobs; i++) {
         const struct job *job = &crew->jobs[i];
         uint64_t slots = crew->registered ? 2ull * job->calls : 2;
-        uint64_t bytes = slots * yard_slot(job_bytes(job, crew->ranks));
+        uint64_t bytes = slots * yard_slot(job_room(job, crew->ranks));
         if (bytes > most)
             most = bytes;
     }

@@ -16,6 +16,7 @@ struct job {
     peal_op op;
     int in_place;
     int check;
+    int ragged;         /* alltoallv: blocks are filled by chance; else wholly */
     int shake;          /* buffers begin anywhere an element may */
     uint32_t warmup;    /* rounds that are not measured */
     uint32_t rounds;    /* measured */
@@ -60,8 +61,9 @@ struct crew {
     peal_comm_info info;
 };
 
-/* Of the whole message, the largest buffer of a call. */
+/* Of the message, as sizes are counted. */
 uint64_t job_bytes(const struct job *job, uint32_t ranks);
+uint64_t job_room(const struct job *job, uint32_t ranks); /* of the largest buffer of a rank */
 /* Runs until the first job with something wrong. EXIT_YES says that all could run, not that the
  * results are right. */
 int crew_run(struct crew *crew);

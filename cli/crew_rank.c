@@ -150,7 +150,7 @@ static int run_job(struct self *self, uint32_t number)
     const struct job *job = &self->crew->jobs[number];
     self->number = number;
     self->job = job;
-    self->bytes = job_bytes(job, self->crew->ranks);
+    self->bytes = job_room(job, self->crew->ranks);
     self_expect(self);
     if (!(job->budget_us ? run_budget(self) : run_rounds(self)))
         return 0;
@@ -169,15 +169,25 @@ static uint64_t memory_bytes(const struct crew *crew)
     uint64_t most = 0;
     for (uint32_t i = 0; i < crew->njobs; i++) {
         const struct job *job = &crew->jobs[i];
-        uint64_t bytes = yard_slot(job_bytes(job, crew->ranks)) * 2 * job->calls;
+        uint64_t bytes = yard_slot(job_room(job, crew->ranks)) * 2 * job->calls;
         if (bytes > most)
             most = bytes;
     }
     return most;
 }
 
+static void take_counts(struct self *self)
+{
+    uint32_t calls = 1;
+    for (uint32_t i = 0; i < self->crew->njobs; i++)
+        if (self->crew->jobs[i].calls > calls)
+            calls = self->crew->jobs[i].calls;
+    self->counts = need(calloc(2 * (size_t)calls * self->crew->ranks, sizeof *self->counts));
+}
+
 static int take_memory(struct self *self)
 {
+    take_counts(self);
     peal_diag diag = PEAL_DIAG_INIT;
     uint64_t bytes = memory_bytes(self->crew);
     if (self->crew->registered) {
@@ -215,6 +225,7 @@ void crew_rank(const struct crew *crew, struct yard *yard, uint32_t rank)
         (void)yard_meet(yard, 0); /* buffers that peers may still read */
     }
     peal_comm_destroy(self.comm);
+    free(self.counts);
     /* After a failure a peer may still be at it; the program is about to end anyway. */
     if (self.mapped && !atomic_load(&yard->stop))
         (void)munmap(self.memory, (size_t)self.mapped);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_json.h"
+#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,11 +102,27 @@ static void json_rank_or_null(json_t *object, const char *key, int has, uint32_t
     put(object, key, has ? json_integer((json_int_t)rank) : json_null());
 }
 
+static void json_pairs(json_t *object, const struct action *action)
+{
+    json_t *list = json_list(object, "pairs");
+    for (uint32_t i = 0; i < action->npairs; i++) {
+        json_t *pair = need(json_array());
+        for (uint32_t end = 0; end < 2; end++)
+            (void)need(json_array_append_new(
+                           pair, json_integer((json_int_t)action->pairs[2 * (size_t)i + end]))
+                           ? NULL
+                           : pair);
+        (void)need(json_array_append_new(list, pair) ? NULL : list);
+    }
+}
+
 void json_action(json_t *object, const struct action *action)
 {
     json_text(object, "collective", peal_collective_name(action->collective));
     json_rank_or_null(object, "root", action_rooted(action), action->root);
     json_rank_or_null(object, "peer", action->collective == PEAL_SENDRECV, action->peer);
+    if (action->npairs)
+        json_pairs(object, action);
 }
 
 void json_actions(json_t *object, const struct actions *actions)
@@ -117,6 +134,21 @@ void json_actions(json_t *object, const struct actions *actions)
     json_t *list = json_list(object, "collectives");
     for (uint32_t i = 0; i < actions->count; i++)
         json_action(json_item(list), &actions->list[i]);
+}
+
+void json_team(json_t *object, const struct cli *cli)
+{
+    if (!cli->team.ranks) {
+        json_text(object, "group", NULL);
+        json_count(object, "siblings", 0);
+        return;
+    }
+    json_t *list = json_list(object, "group");
+    for (size_t i = 0; i < cli->team.ranks; i++)
+        (void)need(json_array_append_new(list, json_integer((json_int_t)cli->team.group[i]))
+                       ? NULL
+                       : list);
+    json_count(object, "siblings", team_siblings(&cli->team));
 }
 
 void json_row(json_t *object, const peal_row_info *row)
@@ -138,6 +170,7 @@ void json_row(json_t *object, const peal_row_info *row)
     json_count(object, "sms", row->sms);
     json_number(object, "time_us", row->time_us);
     json_number(object, "time_min_us", row->time_min_us);
+    json_number(object, "time_alone_us", row->time_alone_us);
     json_number(object, "alpha_us", row->alpha_us);
     json_number(object, "algbw_gbs", row->algbw_gbs);
     json_number(object, "busbw_gbs", row->busbw_gbs);

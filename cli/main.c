@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peal(1): finds the verb and runs it. */
-#include "cli.h"
+#include "team.h"
 
 #include <string.h>
 
@@ -48,6 +48,7 @@ static int run_verb(int argc, char **argv)
         return say_diag(status, NULL);
     int code = cli_verbs[cli.verb].run(&cli);
     peal_ctx_destroy(cli.ctx);
+    team_free(&cli.team);
     return code;
 }
 

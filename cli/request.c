@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From options to a request, and from a request to a table. */
 #include "action.h"
+#include "team.h"
 
 #include <string.h>
 
@@ -47,7 +48,7 @@ static int read_engines(const struct cli *cli, peal_request *request)
     return EXIT_YES;
 }
 
-int read_request(const struct cli *cli, peal_request *request)
+int read_request(struct cli *cli, peal_request *request)
 {
     uint32_t list[LIST_MAX], count = 0;
     if (cli->verb != VERB_RUN) { /* which takes lists of these */
@@ -61,6 +62,8 @@ int read_request(const struct cli *cli, peal_request *request)
         if (cli_given(cli, OPT_RANKS) && request->ranks == 0)
             return say_usage("--ranks 0: there is no collective of nobody");
     }
+    CLI_TRY(team_read(cli, &cli->team));
+    team_request(&cli->team, request);
     CLI_TRY(cli_u32(cli, OPT_CHANNELS, &request->channels));
     CLI_TRY(cli_u32(cli, OPT_GATEWAYS, &request->gateways));
     CLI_TRY(cli_size(cli, OPT_TILE, &request->tile_bytes));
@@ -74,11 +77,12 @@ int read_request(const struct cli *cli, peal_request *request)
     return read_engines(cli, request);
 }
 
-int count_ranks(const peal_fabric *fabric, uint32_t wanted, uint32_t *ranks_out)
+int count_ranks(const struct cli *cli, const peal_fabric *fabric, uint32_t wanted,
+                uint32_t *ranks_out)
 {
     peal_fabric_info info = {.size = sizeof info};
     CLI_TRY(say_diag(peal_fabric_get(fabric, &info), NULL));
-    *ranks_out = wanted ? wanted : info.ranks;
+    *ranks_out = cli->team.ranks ? (uint32_t)cli->team.ranks : wanted ? wanted : info.ranks;
     return EXIT_YES;
 }
 
@@ -100,6 +104,8 @@ int plan_table(struct cli *cli, const peal_fabric *fabric, const peal_request *r
     full.collective = action->collective;
     full.root = action->root;
     full.peer = action->peer;
+    full.pairs = action->pairs;
+    full.npairs = action->npairs;
     peal_status status = peal_table_plan(cli->ctx, fabric, &full, &diag, table_out);
     if (status != PEAL_ERR_UNSUPPORTED || !skip)
         return say_diag(status, &diag);
@@ -189,7 +195,7 @@ static int compile_chosen(struct cli *cli, const peal_fabric *fabric, const stru
     peal_request request = PEAL_REQUEST_INIT;
     uint32_t kept = 0;
     CLI_TRY(read_request(cli, &request));
-    CLI_TRY(count_ranks(fabric, request.ranks, &request.ranks));
+    CLI_TRY(count_ranks(cli, fabric, request.ranks, &request.ranks));
     CLI_TRY(choose_all(choice, request.ranks, 0, actions));
     uint32_t row = PEAL_EVERY_ROW;
     if (actions->count == 1 && cli_given(cli, OPT_RANK) && cli_given(cli, OPT_ROW)) {
@@ -228,8 +234,9 @@ int compile_all(struct cli *cli, const peal_fabric *fabric, peal_table **table_o
 int check_decided(const struct cli *cli, const peal_table *table)
 {
     static const enum option_id decided[] = {
-        OPT_ALGORITHM, OPT_CHANNELS,   OPT_GATEWAYS,      OPT_TILE,    OPT_SCRATCH, OPT_ENGINE,
-        OPT_SM_PRICE,  OPT_NCCL_GRAPH, OPT_DETERMINISTIC, OPT_MAX_SMS, OPT_ZERO_SM};
+        OPT_ALGORITHM, OPT_CHANNELS, OPT_GATEWAYS,   OPT_TILE,          OPT_SCRATCH,
+        OPT_ENGINE,    OPT_SM_PRICE, OPT_NCCL_GRAPH, OPT_DETERMINISTIC, OPT_MAX_SMS,
+        OPT_ZERO_SM,   OPT_GROUP,    OPT_SIBLINGS,   OPT_GRID,          OPT_AXIS};
     peal_table_info info = {.size = sizeof info};
     uint32_t ranks;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));

@@ -160,6 +160,7 @@ static void json_answer(const struct run *run)
     json_t *root = json_begin("peal.run/1");
     if (run->records == 1)
         json_record(root, &run->record[0]);
+    json_team(root, run->cli);
     json_count(root, "combinations", run->records);
     json_count(root, "wrong", wrong_total(run));
     json_text(root, "ranks_as", run->crew.procs ? "processes" : "threads");

@@ -39,7 +39,7 @@ static int read_sizes(const struct cli *cli, struct matrix *matrix)
     return EXIT_YES;
 }
 
-static int read_matrix(const struct cli *cli, struct matrix *matrix)
+static int read_matrix(struct cli *cli, struct matrix *matrix)
 {
     const char *algorithm = cli->value[OPT_ALGORITHM];
     memset(matrix, 0, sizeof *matrix);
@@ -89,7 +89,7 @@ static uint32_t calls_of(uint64_t bytes, int check)
 static int read_job(const struct run *run, struct job *job)
 {
     int many = combinations(&run->matrix) > 1;
-    *job = (struct job){.check = cli_given(run->cli, OPT_CHECK), .shake = many};
+    *job = (struct job){.check = cli_given(run->cli, OPT_CHECK), .shake = many, .ragged = 1};
     job->rounds = many ? 1 : 5;
     job->warmup = many ? 0 : 1;
     CLI_TRY(cli_u32(run->cli, OPT_ITERS, &job->rounds));

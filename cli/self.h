@@ -12,10 +12,11 @@ struct self {
     uint32_t rank;
     uint32_t number; /* of the job under way */
     const struct job *job;
-    uint64_t bytes;  /* of its message */
+    uint64_t bytes;  /* of its largest buffer */
     char *memory;    /* two slots for each call: in and out */
     uint64_t mapped; /* bytes of memory to be unmapped, 0 when it is the world's */
     uint64_t random;
+    size_t *counts;    /* alltoallv: for each call what goes to each rank, and what came from it */
     unsigned barriers; /* entered so far, if they are checked */
 };
 
@@ -32,6 +33,9 @@ struct view self_view(const struct self *self, uint32_t call);
 
 /* ---- self_call.c: the library's functions */
 int self_call(struct self *self, uint32_t call);
+
+/* Elements that a rank sends another in an alltoallv. */
+uint64_t self_length(const struct self *self, uint32_t call, uint32_t from, uint32_t to);
 
 /* ---- self_check.c: what goes in, and what has to come out */
 /* Fills and poisons the buffers of a call. */

@@ -72,6 +72,27 @@ static peal_status call_rooted(peal_comm *comm, const struct job *job, const str
     }
 }
 
+uint64_t self_length(const struct self *self, uint32_t call, uint32_t from, uint32_t to)
+{
+    const struct job *job = self->job;
+    uint64_t pair = (uint64_t)from * self->crew->ranks + to;
+    uint64_t hash = elem_mix(self->crew->seed + self->number, pair * job->calls + call);
+    if (!job->ragged || hash % 4 == 0)
+        return job->count;
+    return hash % 4 == 1 ? 0 : hash / 4 % (job->count + 1);
+}
+
+static peal_status call_counted(struct self *self, uint32_t call, const struct view *view,
+                                peal_diag *diag)
+{
+    const struct job *job = self->job;
+    size_t *send = self->counts + 2 * (size_t)call * self->crew->ranks;
+    for (uint32_t r = 0; r < self->crew->ranks; r++)
+        send[r] = (size_t)self_length(self, call, self->rank, r);
+    return peal_alltoallv(self->comm, view->in, send, view->out, send + self->crew->ranks,
+                          (size_t)job->count, job->dtype, diag);
+}
+
 static peal_status call_rootless(peal_comm *comm, const struct job *job, const struct view *view,
                                  peal_diag *diag)
 {
@@ -96,8 +117,13 @@ int self_call(struct self *self, uint32_t call)
     const struct job *job = self->job;
     struct view view = self_view(self, call);
     drop_unused(self, call, &view);
-    peal_status status = action_rooted(&job->action) ? call_rooted(self->comm, job, &view, &diag)
-                                                     : call_rootless(self->comm, job, &view, &diag);
+    peal_status status;
+    if (job->action.collective == PEAL_ALLTOALLV)
+        status = call_counted(self, call, &view, &diag);
+    else if (action_rooted(&job->action))
+        status = call_rooted(self->comm, job, &view, &diag);
+    else
+        status = call_rootless(self->comm, job, &view, &diag);
     if (status != PEAL_OK)
         yard_fail(self->yard, self->rank, status, &diag);
     return status == PEAL_OK;

@@ -23,6 +23,11 @@ static int guard_byte(uint32_t round)
     return 0xa5 ^ (int)(round & 0x5f);
 }
 
+static int poison_byte(uint32_t round)
+{
+    return 0x5a ^ (int)(round & 0xff);
+}
+
 static void put_guards(char *at, uint64_t bytes, uint32_t round)
 {
     memset(at - YARD_GUARD, guard_byte(round), YARD_GUARD);
@@ -49,7 +54,7 @@ void self_prepare(const struct self *self, uint32_t call, uint32_t round)
         put_guards(view.in, view.nin * view.size, round);
         put_guards(view.out, view.nout * view.size, round);
     }
-    memset(view.out, 0x5a ^ (int)(round & 0xff), (size_t)(view.nout * view.size));
+    memset(view.out, poison_byte(round), (size_t)(view.nout * view.size));
     if (view.shared || round == 0) /* else it is still there, as the last round checks */
         elem_input(&job, self->rank, 0, view.nin, view.in);
 }
@@ -94,6 +99,15 @@ static void note_wrong(const struct self *self, const char *what, uint64_t index
         return;
     (void)elem_text(self->job->dtype, got, first->got);
     (void)elem_text(self->job->dtype, wanted, first->wanted);
+}
+
+static void note_count(const struct self *self, uint32_t rank, uint64_t got, uint64_t wanted)
+{
+    struct wrong *first = claim_wrong(self, "count of rank", rank);
+    if (!first)
+        return;
+    (void)snprintf(first->got, sizeof first->got, "%llu", (unsigned long long)got);
+    (void)snprintf(first->wanted, sizeof first->wanted, "%llu", (unsigned long long)wanted);
 }
 
 static void compare(const struct self *self, const char *what, uint64_t first, uint64_t count,
@@ -148,6 +162,23 @@ static void check_guards(const struct self *self, const char *what, const char *
 
 /* ---- the output */
 
+/* By a list of pairs: who sends the block-th block that this rank receives, and behind how many
+ * others. */
+static void sent_by(const struct self *self, uint32_t block, uint64_t inside, uint32_t *rank,
+                    uint64_t *index)
+{
+    const struct action *action = &self->job->action;
+    uint32_t pair = 0, before = 0;
+    if (!action->npairs)
+        return;
+    while (action->pairs[2 * (size_t)pair + 1] != self->rank || block-- > 0)
+        pair++;
+    *rank = action->pairs[2 * (size_t)pair];
+    for (uint32_t i = 0; i < pair; i++)
+        before += action->pairs[2 * (size_t)i] == *rank;
+    *index = before * self->job->count + inside;
+}
+
 /* Where the element `at` of this rank's output comes from, if nothing is reduced. */
 static void origin_of(const struct self *self, uint64_t at, uint32_t *rank, uint64_t *index)
 {
@@ -161,13 +192,17 @@ static void origin_of(const struct self *self, uint64_t at, uint32_t *rank, uint
         *rank = (uint32_t)block;
         break;
     case PEAL_ALLTOALL:
+    case PEAL_ALLTOALLV:
         *rank = (uint32_t)block;
         *index = self->rank * job->count + inside;
         break;
     case PEAL_SCATTER:
         *index = self->rank * job->count + inside;
         break;
-    default: /* broadcast, sendrecv */
+    case PEAL_SENDRECV:
+        sent_by(self, (uint32_t)block, inside, rank, index);
+        break;
+    default: /* broadcast */
         break;
     }
 }
@@ -187,6 +222,37 @@ static void check_moved(const struct self *self, const struct view *view, uint32
     }
 }
 
+/* Of an alltoallv: elements [at, end) of the block from a rank, or, with no element job, what was
+ * there before. */
+static void check_part(const struct self *self, const struct view *view, uint32_t rank, uint64_t at,
+                       uint64_t end, const struct elem_job *elem, uint32_t round)
+{
+    uint64_t block[BLOCK];
+    uint64_t behind = rank * self->job->count;
+    memset(block, poison_byte(round), sizeof block);
+    for (uint64_t count; at < end; at += count) {
+        count = end - at < BLOCK ? end - at : BLOCK;
+        if (elem)
+            elem_input(elem, rank, self->rank * self->job->count + at, count, block);
+        compare(self, elem ? "element" : "behind the end", behind + at, count,
+                view->out + (behind + at) * view->size, (const char *)block);
+    }
+}
+
+static void check_ragged(const struct self *self, const struct view *view, uint32_t call,
+                         uint32_t round)
+{
+    const size_t *came = self->counts + (2 * (size_t)call + 1) * self->crew->ranks;
+    struct elem_job elem = elements(self, call);
+    for (uint32_t r = 0; r < self->crew->ranks; r++) {
+        uint64_t length = self_length(self, call, r, self->rank);
+        if (came[r] != length)
+            note_count(self, r, came[r], length);
+        check_part(self, view, r, 0, length, &elem, round);
+        check_part(self, view, r, length, self->job->count, NULL, round);
+    }
+}
+
 static void check_reduced(const struct self *self, const struct view *view, uint32_t call)
 {
     const char *expected = self->yard->expected + yard_slot(self->bytes) * call;
@@ -201,6 +267,8 @@ void self_check(const struct self *self, uint32_t call, uint32_t round)
     struct view view = self_view(self, call);
     if (action_reduces(&job->action))
         check_reduced(self, &view, call);
+    else if (job->action.collective == PEAL_ALLTOALLV)
+        check_ragged(self, &view, call, round);
     else
         check_moved(self, &view, call);
     if (view.shared) {

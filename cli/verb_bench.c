@@ -289,6 +289,7 @@ static void json_all(const struct bench *bench)
     json_t *root = json_begin("peal.bench/1");
     json_number(root, "busbw_gbs", average(bench, 0, done, &wrong));
     json_count(root, "wrong", wrong);
+    json_team(root, bench->cli);
     json_text(root, "ranks_as", crew->procs ? "processes" : "threads");
     json_engines(root, "engines", crew->info.engines);
     json_engines(root, "stand_ins", crew->info.stand_ins);
@@ -385,9 +386,9 @@ static int choose(struct bench *bench, const peal_fabric *fabric)
     struct cli *cli = bench->cli;
     peal_table_info info = {.size = sizeof info};
     if (fabric) {
-        uint32_t ranks = 0;
-        CLI_TRY(cli_u32(cli, OPT_RANKS, &ranks));
-        CLI_TRY(count_ranks(fabric, ranks, &bench->crew.ranks));
+        peal_request request = PEAL_REQUEST_INIT;
+        CLI_TRY(read_request(cli, &request));
+        CLI_TRY(count_ranks(cli, fabric, request.ranks, &bench->crew.ranks));
         return choose_all(&bench->choice, bench->crew.ranks, 0, &bench->actions);
     }
     CLI_TRY(check_decided(cli, bench->table));

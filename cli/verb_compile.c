@@ -33,6 +33,7 @@ static void json_rows(const struct cli *cli, const peal_table *table, const peal
     json_t *root = json_begin("peal.compile/1");
     json_actions(root, actions);
     json_count(root, "ranks", info->ranks);
+    json_team(root, cli);
     json_flag(root, "verified", info->verified);
     if (info->sliced)
         json_count(root, "rank", info->slice_rank);

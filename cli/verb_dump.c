@@ -116,11 +116,12 @@ static void json_rank(json_t *programs, const peal_table *table, uint32_t row, u
         json_lane(json_item(list), table, row, rank, i);
 }
 
-static void dump_json(const peal_table *table, const peal_table_info *info,
+static void dump_json(const struct cli *cli, const peal_table *table, const peal_table_info *info,
                       const struct actions *actions, const char *want_row, uint32_t want_rank,
                       const struct output *output)
 {
     json_t *root = json_begin("peal.plan/1");
+    json_team(root, cli);
     json_actions(root, actions);
     json_count(root, "ranks", info->ranks);
     json_t *rows = json_list(root, "rows");
@@ -262,7 +263,7 @@ static int dump(const struct cli *cli, const peal_table *table, const struct act
         if (form > FORM_JSON)
             code = dump_form(cli, table, info.rows, rows, form, &output);
         else if (form == FORM_JSON)
-            dump_json(table, &info, actions, rows, rank, &output);
+            dump_json(cli, table, &info, actions, rows, rank, &output);
         else
             code = dump_text(table, rows, all, info.sliced ? ANY : rank, &output);
         code = output_close(&output, code);

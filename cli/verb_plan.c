@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peal plan: a row for each range of sizes, predicted. */
 #include "cli_json.h"
+#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,8 @@ static double latency_floor(struct cli *cli, const peal_fabric *fabric, const pe
     least.collective = action->collective;
     least.root = action->root;
     least.peer = action->peer;
+    least.pairs = action->pairs;
+    least.npairs = action->npairs;
     least.min_bytes = least.max_bytes = 1;
     if (peal_table_plan(cli->ctx, fabric, &least, NULL, &table) != PEAL_OK)
         return 0;
@@ -89,7 +92,7 @@ static const char *bound_cause(const peal_row_info *row, double floor_us)
                : " (the latency of the longest way between two ranks)";
 }
 
-static void explain(const peal_row_info *row, double floor_us, FILE *file)
+static void explain(const peal_row_info *row, double floor_us, uint32_t siblings, FILE *file)
 {
     char low[NUMBER_TEXT], high[NUMBER_TEXT], text[NUMBER_TEXT];
     fprintf(file, "\n%s to %s: %s", size_text(row->min_bytes, low), size_text(row->max_bytes, high),
@@ -99,6 +102,10 @@ static void explain(const peal_row_info *row, double floor_us, FILE *file)
     fprintf(file, "  time         %s us at %s", real_text(row->time_min_us, text), low);
     fprintf(file, ", %s us at %s", real_text(row->time_us, text), high);
     fprintf(file, ", of which latency %s us\n", real_text(row->alpha_us, text));
+    if (siblings)
+        fprintf(file, "  alone        %s us at %s, without the %lu sibling%s\n",
+                real_text(row->time_alone_us, text), high, (unsigned long)siblings,
+                siblings == 1 ? "" : "s");
     fprintf(file, "  a hop        carries %s at %s, %s-bound\n", size_text(row->hop_bytes, text),
             high, row->latency_bound ? "latency" : "bandwidth");
     fprintf(file, "  lower bound  %s us at %s%s", real_text(row->bound_us, text), high,
@@ -162,7 +169,7 @@ static void print_sheet(const struct cli *cli, const struct sheet *sheet,
     grid_print(&grid, output);
     for (uint32_t i = 0; next_row(sheet, &i, &row); i++) {
         if (cli_given(cli, OPT_EXPLAIN))
-            explain(&row, sheet->floor_us, output->file);
+            explain(&row, sheet->floor_us, team_siblings(&cli->team), output->file);
         if (cli_given(cli, OPT_CANDIDATES))
             print_candidates(sheet->table, i, output);
     }
@@ -183,6 +190,7 @@ static void json_sheet(json_t *object, const struct cli *cli, const struct sheet
     peal_row_info row;
     json_action(object, &sheet->action);
     json_count(object, "ranks", sheet->ranks);
+    json_team(object, cli);
     json_t *list = json_list(object, "rows");
     for (uint32_t i = 0; next_row(sheet, &i, &row); i++) {
         json_t *item = json_item(list);
@@ -263,7 +271,7 @@ static int plan_fabric(struct cli *cli, peal_fabric *fabric, const struct choice
     struct actions actions;
     CLI_TRY(read_request(cli, &request));
     CLI_TRY(degrade_fabric(cli, fabric));
-    CLI_TRY(count_ranks(fabric, request.ranks, &request.ranks));
+    CLI_TRY(count_ranks(cli, fabric, request.ranks, &request.ranks));
     CLI_TRY(choose_all(choice, request.ranks, 0, &actions));
     struct sheet *sheets = make_sheets(&actions, request.ranks, NULL);
     uint32_t count = actions.count;

@@ -121,7 +121,7 @@ static int run_fabric(struct run *run, const peal_fabric *fabric)
     int lenient = m->nranks > 1 || m->choice.roots > 1;
     CLI_TRY(read_request(run->cli, &request));
     for (uint32_t r = 0; r < m->nranks; r++) {
-        CLI_TRY(count_ranks(fabric, (uint32_t)m->ranks[r], &request.ranks));
+        CLI_TRY(count_ranks(run->cli, fabric, (uint32_t)m->ranks[r], &request.ranks));
         CLI_TRY(choose_all(&m->choice, request.ranks, lenient, actions));
         for (uint32_t a = 0; a < m->nalgorithms; a++) {
             request.algorithm = algorithm_word(m->algorithm[a]);

@@ -107,8 +107,10 @@ static int prove(struct cli *cli, peal_table *table, const peal_fabric *fabric,
     struct found found = {output, NULL};
     json_t *root = cli_given(cli, OPT_JSON) ? json_begin("peal.verify/1") : NULL;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
-    if (root)
+    if (root) {
+        json_team(root, cli);
         found.list = json_list(root, "findings");
+    }
     uint64_t start = now_ns();
     peal_status status =
         fabric ? peal_table_verify_planned(table, fabric, on_finding, &found, &report, &diag)
@@ -145,7 +147,7 @@ static int prove_planned(struct cli *cli, const peal_fabric *fabric)
     peal_table *table;
     CLI_TRY(read_request(cli, &request));
     CLI_TRY(read_choice(cli, 0, &choice));
-    CLI_TRY(count_ranks(fabric, request.ranks, &request.ranks));
+    CLI_TRY(count_ranks(cli, fabric, request.ranks, &request.ranks));
     CLI_TRY(choose_all(&choice, request.ranks, 0, &actions));
     if (actions.count != 1)
         return say_usage("so many ranks are proven for one collective and root at a time");
@@ -159,7 +161,7 @@ static int is_wide(const struct cli *cli, const peal_fabric *fabric, int *wide)
 {
     uint32_t ranks = 0;
     CLI_TRY(cli_u32(cli, OPT_RANKS, &ranks));
-    CLI_TRY(count_ranks(fabric, ranks, &ranks));
+    CLI_TRY(count_ranks(cli, fabric, ranks, &ranks));
     *wide = ranks > PEAL_WHOLE_RANKS;
     return EXIT_YES;
 }

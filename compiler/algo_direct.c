@@ -140,10 +140,23 @@ static void allgather(const struct direct *d)
     hear_all(d, SEM_DATA);
 }
 
-static void alltoall(const struct direct *d)
+/* Who says that it has entered says what it will send, too; once, on the first channel. */
+static void enter_all(const struct direct *d)
 {
+    int counts = d->collective == PEAL_ALLTOALLV && d->channel == 0;
+    for (uint32_t i = 1; i < d->n && counts; i++)
+        peal_build_tell(d->b, other(d, i), sem(d, SEM_ENTER));
+    for (uint32_t i = 1; i < d->n && counts; i++)
+        peal_build_learn(d->b, other(d, i), sem(d, SEM_ENTER));
+    if (counts)
+        return;
     tell_all(d, SEM_ENTER);
     hear_all(d, SEM_ENTER);
+}
+
+static void alltoall(const struct direct *d)
+{
+    enter_all(d);
     peal_build_section(d->b, 1);
     for (uint32_t i = 0; i < d->n; i++)
         spread_to(d, chunk_of(d, d->self * d->n + other(d, i)), other(d, i));
@@ -215,10 +228,18 @@ static void gather(const struct direct *d)
         hear_all(d, SEM_DATA);
 }
 
-/* Between two ranks: the receiver's entry comes first, the data behind it. */
-static void sendrecv(const struct direct *d)
+/* Dissemination (Hensgen, Finkel, Manber 1988): after round k a rank has heard of 2^(k+1). */
+static void barrier(const struct direct *d)
 {
-    uint32_t peer = 1 - d->root;
+    for (uint32_t far = 1; far < d->n; far *= 2) {
+        peal_build_signal(d->b, (d->self + far) % d->n, sem(d, SEM_ENTER));
+        peal_build_wait(d->b, (d->self + d->n - far) % d->n, sem(d, SEM_ENTER), 0);
+    }
+}
+
+/* One block between two ranks: the receiver's entry comes first, the data behind it. */
+static void send_one(const struct direct *d, uint32_t peer)
+{
     if (d->self == peer)
         peal_build_signal(d->b, d->root, sem(d, SEM_ENTER));
     else
@@ -230,13 +251,25 @@ static void sendrecv(const struct direct *d)
         peal_build_wait(d->b, d->root, sem(d, SEM_DATA), 0);
 }
 
-/* Dissemination (Hensgen, Finkel, Manber 1988): after round k a rank has heard of 2^(k+1). */
-static void barrier(const struct direct *d)
+/* Calls are numbered, and one that somebody could leave before everybody is in it would let him
+ * into the call after next, whose scratch a rank may still be using: those who neither send nor
+ * receive take part in the barrier. */
+static void sendrecv(const struct direct *d)
 {
-    for (uint32_t far = 1; far < d->n; far *= 2) {
-        peal_build_signal(d->b, (d->self + far) % d->n, sem(d, SEM_ENTER));
-        peal_build_wait(d->b, (d->self + d->n - far) % d->n, sem(d, SEM_ENTER), 0);
+    const struct planner *planner = d->b->planner;
+    uint32_t from, to;
+    if (d->n == 2 && !planner->npairs) {
+        send_one(d, 1 - d->root);
+        return;
     }
+    barrier(d);
+    peal_build_section(d->b, 1);
+    for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++)
+        if (from == d->self)
+            spread_to(d, chunk_of(d, i), to);
+    for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++)
+        if (to == d->self && from != to)
+            peal_build_wait(d->b, from, sem(d, SEM_DATA), 0);
 }
 
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
@@ -251,6 +284,7 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
         [PEAL_ALLTOALL] = alltoall,
         [PEAL_SENDRECV] = sendrecv,
         [PEAL_BARRIER] = barrier,
+        [PEAL_ALLTOALLV] = alltoall,
     };
     struct direct d = {.b = b,
                        .n = b->plan->nranks,
@@ -286,8 +320,9 @@ static double share_between(const struct planner *planner, uint32_t from, uint32
     uint32_t root = planner->request.root;
     switch (planner->request.collective) {
     case PEAL_BROADCAST:
-    case PEAL_SENDRECV:
         return from == root ? 1 : 0;
+    case PEAL_SENDRECV:
+        return 1; /* of what one pair exchanges */
     case PEAL_REDUCE:
         return to == root ? 1 : 0;
     case PEAL_SCATTER:
@@ -295,7 +330,8 @@ static double share_between(const struct planner *planner, uint32_t from, uint32
     case PEAL_GATHER:
         return to == root ? 1 / n : 0;
     case PEAL_ALLTOALL:
-        return 1 / n; /* the message is one rank's N blocks */
+    case PEAL_ALLTOALLV: /* of full blocks */
+        return 1 / n;    /* the message is one rank's N blocks */
     case PEAL_BARRIER:
         return 0;
     default:
@@ -335,19 +371,68 @@ static void load_pairs(struct planner *planner, struct stage *data, double *lane
     }
 }
 
+/* Each pair's block, all at once. Gives the most blocks that one rank sends. */
+static uint32_t load_sends(struct planner *planner, uint32_t *sent, struct stage *data)
+{
+    uint32_t most = 0, from, to;
+    for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++) {
+        struct hop hop;
+        sent[from]++;
+        most = sent[from] > most ? sent[from] : most;
+        if (from == to)
+            continue;
+        peal_planner_hop(planner, from, to, &hop);
+        peal_stage_hop(data, &hop);
+        peal_planner_load(planner, &hop, 1, hop.scale);
+    }
+    return most;
+}
+
+static uint32_t barrier_rounds(uint32_t ranks)
+{
+    uint32_t rounds = 0;
+    while (1u << rounds < ranks)
+        rounds++;
+    return rounds;
+}
+
+static peal_status cost_sends(struct planner *planner, uint32_t channels)
+{
+    uint32_t n = planner->group.n;
+    struct candidate candidate = {.algo = ALGO_DIRECT,
+                                  .channels = channels,
+                                  .max_bytes = UINT64_MAX,
+                                  .chunks = channels,
+                                  .lanes = channels,
+                                  .hop_share = 1.0 / channels};
+    struct stage data = {.levels = 1, .chain = 1};
+    struct stage shake = {.levels = barrier_rounds(n), .chain = 1};
+    uint32_t *sent = peal_calloc(planner->ctx, n, sizeof *sent);
+    if (!sent)
+        return PEAL_ERR_MEMORY;
+    uint32_t most = load_sends(planner, sent, &data);
+    peal_free(planner->ctx, sent, n * sizeof *sent);
+    note_rounds(planner, &shake);
+    shake.gap_us = 0;
+    data.gap_us *= most * channels - 1.0;
+    if (planner->npairs)
+        candidate.chunks *= planner->npairs;
+    peal_candidate_stage(planner, &candidate, &data, (double)most / channels);
+    peal_candidate_stage(planner, &candidate, &shake, 0);
+    peal_candidate_total(planner, &candidate);
+    return peal_planner_add(planner, &candidate);
+}
+
 /* Start-ups besides the one of the data. */
 static uint32_t handshakes(const struct planner *planner)
 {
-    uint32_t rounds = 0;
     switch (planner->request.collective) {
     case PEAL_REDUCE_SCATTER:
     case PEAL_REDUCE:
     case PEAL_GATHER:
         return 2;
     case PEAL_BARRIER:
-        while (1u << rounds < planner->group.n)
-            rounds++;
-        return rounds - 1;
+        return barrier_rounds(planner->group.n) - 1;
     default:
         return 1;
     }
@@ -358,6 +443,8 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
     const struct group *group = &planner->group;
     peal_collective collective = planner->request.collective;
     uint32_t blocks = 1;
+    if (collective == PEAL_SENDRECV)
+        return cost_sends(planner, channels);
     for (uint32_t i = 0; i < peal_plan_collective(collective)->block_power; i++)
         blocks *= group->n;
     struct candidate candidate = {
@@ -395,9 +482,9 @@ static peal_status enumerate(struct planner *planner)
 {
     const struct group *group = &planner->group;
     uint32_t asked = planner->request.channels;
-    if (group->n < 2 ||
-        (group->n > DIRECT_RANKS_MAX && planner->request.collective != PEAL_BARRIER) ||
-        (planner->request.collective == PEAL_SENDRECV && group->n != 2))
+    int any_size =
+        planner->request.collective == PEAL_BARRIER || planner->request.collective == PEAL_SENDRECV;
+    if (group->n < 2 || (group->n > DIRECT_RANKS_MAX && !any_size))
         return PEAL_OK;
     for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX;
          channels = asked ? UINT32_MAX : channels * 2) {
@@ -418,7 +505,7 @@ const struct algo peal_algo_direct = {
     "direct",
     1u << PEAL_REDUCE_SCATTER | 1u << PEAL_ALLGATHER | 1u << PEAL_BROADCAST | 1u << PEAL_REDUCE |
         1u << PEAL_SCATTER | 1u << PEAL_GATHER | 1u << PEAL_ALLTOALL | 1u << PEAL_SENDRECV |
-        1u << PEAL_BARRIER,
+        1u << PEAL_BARRIER | 1u << PEAL_ALLTOALLV,
     enumerate,
     prepare,
     emit,

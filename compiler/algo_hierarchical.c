@@ -41,7 +41,8 @@ static uint32_t distinct_nics(const struct group *group, uint32_t host, uint32_t
     uint32_t count = 0;
     int32_t seen[LOCAL_MAX];
     for (uint32_t i = 0; i < host_ranks(group, host) && i < LOCAL_MAX; i++) {
-        int32_t nic = peal_topo_rank_nic(group->fabric, group->host_first[host] + i);
+        int32_t nic =
+            peal_topo_rank_nic(group->fabric, peal_group_rank(group, group->host_first[host] + i));
         uint32_t k = 0;
         while (k < count && seen[k] != nic)
             k++;
@@ -71,8 +72,7 @@ static uint32_t gateway(const struct group *group, uint32_t host, uint32_t gatew
 static int like_earlier(const struct group *group, uint32_t host)
 {
     for (uint32_t h = 0; h < host && h < 64; h++)
-        if (peal_topo_host_type(group->fabric, h) == peal_topo_host_type(group->fabric, host) &&
-            host_ranks(group, h) == host_ranks(group, host))
+        if (peal_group_hosts_alike(group, h, host))
             return 1;
     return 0;
 }

@@ -128,7 +128,7 @@ static peal_status enumerate_graph(struct planner *planner, int links)
 
 static peal_status enumerate(struct planner *planner)
 {
-    /* Where one rank reaches all others of a single host by stores, direct does as well. */
+    /* Two ranks have one tree each; ranks of one memory have no network. */
     if (planner->group.n < 3 || !planner->group.accelerators)
         return PEAL_OK;
     PEAL_TRY(enumerate_graph(planner, 0));

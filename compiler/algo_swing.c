@@ -45,24 +45,30 @@ static void cost_step(struct planner *planner, const struct butterfly *shapes, u
     stage->gap_us = 0; /* one message at a time */
 }
 
-static peal_status cost_whole(struct planner *planner, const struct butterfly *shapes,
-                              uint32_t channels)
+/* The stages of any number of channels that use `count` shapes. */
+static struct candidate cost_whole(struct planner *planner, const struct butterfly *shapes,
+                                   uint32_t count)
 {
-    struct candidate candidate = {.algo = ALGO_SWING,
-                                  .variant = WHOLE,
-                                  .channels = channels,
-                                  .max_bytes = UINT64_MAX,
-                                  .chunks = channels,
-                                  .lanes = channels,
-                                  .slots = 2ull * (shapes->rounds + 1) * channels,
-                                  .hop_share = 1.0 / channels};
+    struct candidate candidate = {.algo = ALGO_SWING, .variant = WHOLE, .max_bytes = UINT64_MAX};
     for (uint32_t k = shapes->rounds; k-- > 0;) {
         struct stage stage = {.levels = 1, .chain = 1};
-        cost_step(planner, shapes, channels < SHAPES ? channels : SHAPES, k, &stage);
-        /* Out to the slot, and two in and one out to add up. */
-        peal_candidate_stage(planner, &candidate, &stage, 2.5 / channels);
+        cost_step(planner, shapes, count, k, &stage);
+        peal_candidate_stage(planner, &candidate, &stage, 0);
     }
     peal_candidate_total(planner, &candidate);
+    return candidate;
+}
+
+static peal_status add_whole(struct planner *planner, struct candidate candidate, uint32_t rounds,
+                             uint32_t channels)
+{
+    double lane_share[BUTTERFLY_ROUNDS_MAX];
+    candidate.channels = candidate.chunks = candidate.lanes = channels;
+    candidate.slots = 2ull * (rounds + 1) * channels;
+    candidate.hop_share = 1.0 / channels;
+    for (uint32_t k = 0; k < rounds; k++)
+        lane_share[k] = 2.5; /* out to the slot, and two in and one out to add up */
+    peal_butterfly_lane_rate(planner, &candidate, lane_share);
     return peal_planner_add(planner, &candidate);
 }
 
@@ -70,8 +76,15 @@ static peal_status enumerate_whole(struct planner *planner, const struct butterf
 {
     uint32_t asked = planner->request.channels;
     uint32_t most = planner->group.accelerators ? CHANNELS_MAX : 1;
-    for (uint32_t channels = asked ? asked : 1; channels <= (asked ? asked : most); channels *= 2)
-        PEAL_TRY(cost_whole(planner, shapes, channels));
+    struct candidate candidate = {0};
+    uint32_t costed = 0;
+    for (uint32_t channels = asked ? asked : 1; channels <= (asked ? asked : most); channels *= 2) {
+        uint32_t count = channels < SHAPES ? channels : SHAPES;
+        if (count != costed)
+            candidate = cost_whole(planner, shapes, count);
+        costed = count;
+        PEAL_TRY(add_whole(planner, candidate, shapes->rounds, channels));
+    }
     return PEAL_OK;
 }
 

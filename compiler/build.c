@@ -98,10 +98,11 @@ static uint32_t link_between(struct build *b, uint32_t from, uint32_t to)
         return b->status == PEAL_OK ? number : 0;
     struct plan_link *link = &slice->links[number - 1];
     struct topo_path path;
-    peal_topo_path(b->planner->fabric, from, to, &path);
+    peal_group_path(&b->planner->group, from, to, &path);
     link->link_class = (uint8_t)path.link_class;
     link->direct = path.direct ? 1 : 0;
-    peal_topo_via(b->planner->fabric, from, to, link->via, sizeof link->via);
+    peal_topo_via(b->planner->fabric, peal_group_rank(&b->planner->group, from),
+                  peal_group_rank(&b->planner->group, to), link->via, sizeof link->via);
     return number;
 }
 
@@ -232,12 +233,13 @@ void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struc
     add_step(b, &step);
 }
 
-static void add_signal(struct build *b, uint32_t peer, uint32_t sem, uint8_t engine, uint8_t after)
+static void add_signal(struct build *b, uint8_t op, uint32_t peer, uint32_t sem, uint8_t engine,
+                       uint8_t after)
 {
     struct plan_step step = {0};
     if (peer != b->self)
         (void)link_between(b, b->self, peer);
-    step.op = PLAN_SIGNAL;
+    step.op = op;
     step.engine = engine;
     step.event = PLAN_NO_EVENT;
     step.after = after;
@@ -252,31 +254,51 @@ void peal_build_push(struct build *b, uint32_t chunk, struct plan_operand src,
     uint8_t engine = peal_build_engine(b, dst.rank);
     peal_build_move(b, chunk, 1, &src, 1, &dst, engine, 0);
     if (!peal_plan_engine_async(engine)) {
-        add_signal(b, dst.rank, sem, engine, PLAN_NO_EVENT);
+        add_signal(b, PLAN_SIGNAL, dst.rank, sem, engine, PLAN_NO_EVENT);
         return;
     }
-    add_signal(b, dst.rank, sem, engine, (uint8_t)b->next_event);
+    add_signal(b, PLAN_SIGNAL, dst.rank, sem, engine, (uint8_t)b->next_event);
     b->next_event = (b->next_event + 1) % BUILD_EVENTS;
+}
+
+/* The engine of a signal behind nothing. */
+static uint8_t signal_engine(const struct build *b, uint32_t peer)
+{
+    if (peal_build_direct(b, peer))
+        return without_lanes(b) ? PEAL_ENGINE_CE : PEAL_ENGINE_SM;
+    return peal_build_engine(b, peer);
 }
 
 void peal_build_signal(struct build *b, uint32_t peer, uint32_t sem)
 {
-    uint8_t engine = without_lanes(b) ? PEAL_ENGINE_CE : PEAL_ENGINE_SM;
-    if (!peal_build_direct(b, peer))
-        engine = peal_build_engine(b, peer);
-    add_signal(b, peer, sem, engine, PLAN_NO_EVENT);
+    add_signal(b, PLAN_SIGNAL, peer, sem, signal_engine(b, peer), PLAN_NO_EVENT);
 }
 
-void peal_build_wait(struct build *b, uint32_t peer, uint32_t sem, uint32_t lag)
+void peal_build_tell(struct build *b, uint32_t peer, uint32_t sem)
+{
+    add_signal(b, PLAN_TELL, peer, sem, signal_engine(b, peer), PLAN_NO_EVENT);
+}
+
+static void add_wait(struct build *b, uint8_t op, uint32_t peer, uint32_t sem, uint32_t lag)
 {
     struct plan_step step = {0};
-    step.op = PLAN_WAIT;
+    step.op = op;
     step.event = PLAN_NO_EVENT;
     step.after = PLAN_NO_EVENT;
     step.peer = peer;
     step.sem = (uint16_t)sem;
     step.lag = (uint16_t)lag;
     add_step(b, &step);
+}
+
+void peal_build_wait(struct build *b, uint32_t peer, uint32_t sem, uint32_t lag)
+{
+    add_wait(b, PLAN_WAIT, peer, sem, lag);
+}
+
+void peal_build_learn(struct build *b, uint32_t peer, uint32_t sem)
+{
+    add_wait(b, PLAN_LEARN, peer, sem, 0);
 }
 
 uint32_t peal_build_stage(struct build *b)

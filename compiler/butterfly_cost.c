@@ -127,6 +127,13 @@ static uint64_t tile_of(const struct planner *planner, uint64_t slots)
     return tile;
 }
 
+void peal_butterfly_lane_rate(const struct planner *planner, struct candidate *candidate,
+                              const double *lane_share)
+{
+    for (uint32_t i = 0; i < candidate->nstages; i++)
+        peal_stage_lane(planner, &candidate->stage[i], lane_share[i] / candidate->channels);
+}
+
 static peal_status add(const struct costs *costs, uint32_t channels)
 {
     struct planner *planner = costs->planner;
@@ -136,12 +143,7 @@ static peal_status add(const struct costs *costs, uint32_t channels)
     candidate.chunks = n * channels;
     candidate.max_bytes = UINT64_MAX;
     candidate.hop_share = (double)(n / 2) / n / channels;
-    for (uint32_t i = 0; i < candidate.nstages; i++) {
-        struct stage *stage = &candidate.stage[i];
-        double lane_us = costs->lane_share[i] / channels / (peal_planner_lane_gbs(planner) * 1e3);
-        stage->lane_bound = lane_us > stage->us_per_byte;
-        stage->us_per_byte = stage->lane_bound ? lane_us : stage->us_per_byte;
-    }
+    peal_butterfly_lane_rate(planner, &candidate, costs->lane_share);
     if (planner->request.collective == PEAL_ALLGATHER ||
         planner->request.collective == PEAL_BROADCAST) /* no slots, nothing to tile for */
         return peal_planner_add(planner, &candidate);

@@ -19,6 +19,7 @@ void peal_stage_lane(const struct planner *planner, struct stage *stage, double 
     double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);
     stage->lane_bound = lane_us > stage->load_us;
     stage->us_per_byte = stage->lane_bound ? lane_us : stage->load_us;
+    stage->alone_us_per_byte = lane_us > stage->alone_load_us ? lane_us : stage->alone_load_us;
 }
 
 void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
@@ -31,18 +32,14 @@ void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
     candidate->nstages++;
     *to = *stage;
     to->load_us = load->worst;
+    to->alone_load_us = load->worst_own;
     to->resource = load->worst_resource;
     peal_stage_lane(planner, to, lane_share);
     struct load *total = &planner->total;
     for (uint64_t i = 0; i < load->ntouched; i++) {
         uint64_t resource = load->touched[i];
-        if (total->us[resource] == 0)
-            total->touched[total->ntouched++] = resource;
-        total->us[resource] += load->us[resource] * stage->levels;
-        if (total->us[resource] > total->worst) {
-            total->worst = total->us[resource];
-            total->worst_resource = resource;
-        }
+        peal_load_use(total, resource, load->us[resource] * stage->levels,
+                      load->own[resource] * stage->levels);
     }
     peal_load_clear(load);
 }
@@ -51,6 +48,7 @@ void peal_candidate_total(struct planner *planner, struct candidate *candidate)
 {
     candidate->total_us_per_byte = planner->total.worst;
     candidate->total_resource = planner->total.worst_resource;
+    candidate->alone_total_us_per_byte = planner->total.worst_own;
     memcpy(candidate->engines, planner->engines, sizeof candidate->engines);
     memset(planner->engines, 0, sizeof planner->engines);
     peal_load_clear(&planner->total);
@@ -138,6 +136,17 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
     }
     cost->time_us += (trips - 1) * interval;
     cost->alpha_us += (trips - 1) * alpha;
+}
+
+double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes)
+{
+    struct candidate alone = *candidate;
+    struct cost cost;
+    for (uint32_t i = 0; i < alone.nstages; i++)
+        alone.stage[i].us_per_byte = alone.stage[i].alone_us_per_byte;
+    alone.total_us_per_byte = alone.alone_total_us_per_byte;
+    peal_candidate_cost(&alone, bytes, &cost);
+    return cost.time_us;
 }
 
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes)

@@ -23,9 +23,16 @@ struct group {
     peal_ctx *ctx;
     const peal_fabric *fabric;
     uint32_t n;
+    uint32_t *rank_of;  /* the fabric's number of each rank; NULL: the same */
+    uint32_t *siblings; /* likewise of nsiblings groups, n each: those that may share links */
+    uint32_t nsiblings;
+    uint32_t sibling_room;
+    /* A host is a run of ranks on one host: one whose ranks do not stand together counts as
+     * several. */
     uint32_t nhosts;
     uint32_t capacity;
     uint32_t *host_first; /* nhosts + 1: ranks of host h are [host_first[h], host_first[h + 1]) */
+    int scattered;        /* 1: some host counts as several */
     uint32_t local_min;   /* ranks on the smallest and the largest host */
     uint32_t local_max;
     int accelerators; /* 0: host processes, whose lanes share one core */
@@ -55,25 +62,43 @@ int peal_group_mixed(const struct group *group);
 /* The exact bounds of block collectives and broadcast, of groups small enough to search. */
 peal_status peal_group_exact_bounds(struct group *group, uint32_t root);
 peal_status peal_group_init(struct group *group, peal_ctx *ctx, const peal_fabric *fabric,
-                            uint32_t ranks, uint32_t root, peal_diag *diag);
+                            const peal_request *request, peal_diag *diag);
 void peal_group_free(struct group *group);
 uint32_t peal_group_host(const struct group *group, uint32_t rank);
+
+/* Nothing but these takes a rank of the group to the fabric, which numbers its own. */
+peal_status peal_group_choose(struct group *group, const peal_request *request, peal_diag *diag);
+uint32_t peal_group_rank(const struct group *group, uint32_t rank);
+void peal_group_path(const struct group *group, uint32_t from, uint32_t to, struct topo_path *path);
+/* The route between the ranks of sibling s that do what `from` and `to` do. */
+void peal_group_sibling_path(const struct group *group, uint32_t s, uint32_t from, uint32_t to,
+                             struct topo_path *path);
+int peal_group_same_host(const struct group *group, uint32_t a, uint32_t b); /* ranks */
+/* 1: the ranks of two hosts, and those of all siblings there, are the same ones of equal
+ * machines, so that what one host carries, the other does. */
+int peal_group_hosts_alike(const struct group *group, uint32_t a, uint32_t b);
 
 /* ---- what a set of simultaneous transfers loads ------------------------- */
 struct load {
     peal_ctx *ctx;
     uint64_t resources;
-    double *us; /* per byte of the message, for each resource */
+    double *us;  /* per byte of the message, for each resource, by all who use it */
+    double *own; /* by the group itself */
     uint64_t *touched;
     uint64_t ntouched;
-    double worst;
+    double worst; /* of what the group uses */
     uint64_t worst_resource;
+    double worst_own; /* without siblings */
 };
 peal_status peal_load_init(struct load *load, peal_ctx *ctx, const peal_fabric *fabric);
 void peal_load_free(struct load *load);
 void peal_load_clear(struct load *load);
-/* `share` of the message goes over path at `scale` of its bandwidth. */
-void peal_load_add(struct load *load, const struct topo_path *path, double share, double scale);
+/* `share` of the message goes over path at `scale` of its bandwidth, in the group or in a
+ * sibling. */
+void peal_load_add(struct load *load, const struct topo_path *path, double share, double scale,
+                   int own);
+/* A resource is `us` per byte longer busy, `own` of it for the group. */
+void peal_load_use(struct load *load, uint64_t resource, double us, double own);
 
 /* ---- candidates ---------------------------------------------------------- */
 enum algorithm {
@@ -106,10 +131,12 @@ struct stage {
     uint32_t lane; /* stages of one lane add up between tiles */
     double alpha_us;
     double gap_us;
-    double us_per_byte; /* of the tile (the whole message's worth of one trip) */
-    double load_us;     /* the part of it that the busiest resource sets */
-    uint64_t resource;  /* which binds */
-    int lane_bound;     /* 1: the lane's own rate binds, not a resource */
+    double us_per_byte;       /* of the tile (the whole message's worth of one trip) */
+    double alone_us_per_byte; /* the same, without siblings */
+    double load_us;           /* the part of it that the busiest resource sets */
+    double alone_load_us;
+    uint64_t resource; /* which binds */
+    int lane_bound;    /* 1: the lane's own rate binds, not a resource */
 };
 
 struct candidate {
@@ -137,6 +164,7 @@ struct candidate {
     char binding[64];                        /* the resource that binds the largest message */
     double total_us_per_byte;                /* load of the busiest resource over all stages */
     uint64_t total_resource;
+    double alone_total_us_per_byte;
 };
 
 struct cost {
@@ -146,6 +174,8 @@ struct cost {
     int lane_bound;
 };
 void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost);
+/* The time without siblings. */
+double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes);
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes);
 
 struct planner {
@@ -159,6 +189,8 @@ struct planner {
     enum algorithm algorithm; /* asked for, or ALGO_ANY */
     enum corner corner;       /* of the candidates being made, or of the one being lowered */
     uint64_t digest;          /* of the fabric */
+    uint32_t *pairs;          /* the request's, from and to by turns; its own copy */
+    uint32_t npairs;
     uint32_t count;
     uint32_t capacity;
     struct candidate *candidates;
@@ -180,8 +212,16 @@ void peal_stage_lane(const struct planner *planner, struct stage *stage, double 
 /* Empties planner->total into the candidate. */
 void peal_candidate_total(struct planner *planner, struct candidate *candidate);
 
+/* Copies and checks the request's list of pairs, while the request still has the caller's. */
+peal_status peal_planner_pairs(struct planner *planner, peal_diag *diag);
+/* The i-th of them, or the only one, from root to peer; 0 behind the last. */
+int peal_planner_pair(const struct planner *planner, uint32_t i, uint32_t *from, uint32_t *to);
+peal_status peal_planner_pairs_bound(struct planner *planner);
+
 /* The route and engine of one hop. */
 struct hop {
+    uint32_t from;
+    uint32_t to;
     struct topo_path path;
     uint8_t engine; /* of a plain move over it */
     double alpha_us;
@@ -247,6 +287,9 @@ void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struc
 void peal_build_push(struct build *b, uint32_t chunk, struct plan_operand src,
                      struct plan_operand dst, uint32_t sem);
 void peal_build_signal(struct build *b, uint32_t peer, uint32_t sem);
+/* alltoallv: a signal with the count of the own block for the peer, and its wait. */
+void peal_build_tell(struct build *b, uint32_t peer, uint32_t sem);
+void peal_build_learn(struct build *b, uint32_t peer, uint32_t sem);
 void peal_build_wait(struct build *b, uint32_t peer, uint32_t sem, uint32_t lag);
 /* A stage slot that the next push may send from: the last transfer out of it has read it. */
 uint32_t peal_build_stage(struct build *b);
@@ -308,7 +351,7 @@ struct ring_orders {
     uint32_t classes;
     uint32_t capacity;
     struct ring_class {
-        uint32_t type;
+        uint32_t host; /* the first of them */
         uint32_t ranks;
         uint32_t rings; /* which together fill the links of the host */
         uint8_t *local; /* ranks of them for each channel */
@@ -464,6 +507,10 @@ void peal_butterfly_lane(struct build *b, const struct butterfly *shape, uint32_
  * of the last place, whose ranges wrap around. */
 peal_status peal_butterfly_messages(const struct butterfly *shape, int blocks,
                                     uint32_t messages[BUTTERFLY_ROUNDS_MAX]);
+/* Holds stages to what the candidate's lanes, one a channel, move; lane_share: as for
+ * peal_candidate_stage, of each stage and of all lanes. */
+void peal_butterfly_lane_rate(const struct planner *planner, struct candidate *candidate,
+                              const double *lane_share);
 /* Adds candidates of 1, 2, 4 ... channels like `candidate`, whose channels take turns with the
  * shapes. */
 peal_status peal_butterfly_enumerate(struct planner *planner, struct candidate candidate,

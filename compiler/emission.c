@@ -54,7 +54,7 @@ static peal_status make_shapes(struct emission *e)
 static peal_status prepare(struct emission *e)
 {
     if (e->head->nranks == 1) {
-        e->head->nchunks = 1;
+        e->head->nchunks = peal_plan_blocks(e->head);
         return PEAL_OK;
     }
     PEAL_TRY(make_shapes(e));
@@ -71,7 +71,7 @@ static void set_endpoint(const struct planner *planner, uint32_t rank, struct pl
     peal_nic_info nic = {.size = sizeof nic};
     to->host = to->arch = 0;
     to->busid[0] = to->nic[0] = '\0';
-    if (peal_fabric_rank(planner->fabric, rank, &info) != PEAL_OK)
+    if (peal_fabric_rank(planner->fabric, peal_group_rank(&planner->group, rank), &info) != PEAL_OK)
         return;
     to->host = info.host;
     to->arch = info.arch;
@@ -83,13 +83,15 @@ static void set_endpoint(const struct planner *planner, uint32_t rank, struct pl
 /* One rank has all blocks: each collective copies its input, and a barrier has nothing to do. */
 static void emit_alone(struct build *b)
 {
-    struct plan_operand in = peal_op_user(0, PLAN_BUF_IN, 0);
-    struct plan_operand out = peal_op_user(0, PLAN_BUF_OUT, 0);
     if (b->plan->collective == PEAL_BARRIER)
         return;
     peal_build_lane(b);
     peal_build_section(b, 1);
-    peal_build_move(b, 0, 1, &in, 1, &out, PEAL_ENGINE_SM, 0);
+    for (uint32_t c = 0; c < b->plan->nchunks; c++) {
+        struct plan_operand in = peal_op_user(0, PLAN_BUF_IN, c);
+        struct plan_operand out = peal_op_user(0, PLAN_BUF_OUT, c);
+        peal_build_move(b, c, 1, &in, 1, &out, PEAL_ENGINE_SM, 0);
+    }
 }
 
 static peal_status read_rank(void *user, uint32_t rank, const struct plan_slice **slice_out)
@@ -116,6 +118,9 @@ static peal_status begin(struct emission *e, uint64_t min_bytes, uint64_t max_by
     PEAL_TRY(peal_plan_create_head(e->ctx, e->planner.group.n, &e->head));
     e->head->min_bytes = min_bytes;
     e->head->max_bytes = max_bytes;
+    for (uint32_t i = 0; i < e->planner.npairs; i++)
+        PEAL_TRY(peal_plan_add_pair(e->head, e->planner.pairs[2 * (size_t)i],
+                                    e->planner.pairs[2 * (size_t)i + 1]));
     set_header(&e->planner, e->candidate, e->head);
     e->hops.from = NO_RANK;
     e->build = (struct build){

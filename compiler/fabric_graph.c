@@ -66,7 +66,7 @@ static uint32_t end_of(const struct reader *r, uint32_t resource, uint32_t which
 /* The share of a link's bandwidth that the best engine reaches over a route. */
 static double best_scale(const struct reader *r, uint32_t from, const struct topo_path *path)
 {
-    uint32_t arch = peal_topo_rank_arch(r->group->fabric, from);
+    uint32_t arch = peal_topo_rank_arch(r->group->fabric, peal_group_rank(r->group, from));
     uint32_t engines = peal_plan_engines((uint8_t)path->link_class, (uint8_t)path->direct, arch);
     double best = 0;
     for (uint32_t e = 0; e < PEAL_ENGINE_COUNT; e++) {
@@ -106,7 +106,7 @@ static int reads(const struct reader *r, uint32_t from, uint32_t to, struct topo
 {
     if (from == to)
         return 0;
-    peal_topo_path(r->group->fabric, from, to, path);
+    peal_group_path(r->group, from, to, path);
     return !r->links || is_link(path);
 }
 
@@ -119,7 +119,7 @@ int peal_group_mixed(const struct group *group)
                 struct topo_path path;
                 if (from == to)
                     continue;
-                peal_topo_path(group->fabric, from, to, &path);
+                peal_group_path(group, from, to, &path);
                 *(is_link(&path) ? &links : &others) = 1;
             }
     return links && others;

@@ -14,7 +14,7 @@ double peal_planner_lane_gbs(const struct planner *planner)
 static uint8_t choose_engine(const struct planner *planner, const struct hop *hop, uint32_t from)
 {
     uint8_t forced = planner->request.move_engine[hop->path.link_class];
-    uint32_t arch = peal_topo_rank_arch(planner->fabric, from);
+    uint32_t arch = peal_topo_rank_arch(planner->fabric, peal_group_rank(&planner->group, from));
     uint32_t allowed =
         peal_plan_engines((uint8_t)hop->path.link_class, (uint8_t)hop->path.direct, arch);
     if (forced && allowed & 1u << (forced - 1))
@@ -27,7 +27,9 @@ static uint8_t choose_engine(const struct planner *planner, const struct hop *ho
 void peal_planner_hop(const struct planner *planner, uint32_t from, uint32_t to, struct hop *hop)
 {
     struct topo_engine_cost cost;
-    peal_topo_path(planner->fabric, from, to, &hop->path);
+    hop->from = from;
+    hop->to = to;
+    peal_group_path(&planner->group, from, to, &hop->path);
     hop->engine = choose_engine(planner, hop, from);
     peal_topo_hop_cost(planner->fabric, &hop->path, (peal_engine)hop->engine, &cost);
     hop->alpha_us = cost.alpha_us;
@@ -38,7 +40,12 @@ void peal_planner_hop(const struct planner *planner, uint32_t from, uint32_t to,
 void peal_planner_load(struct planner *planner, const struct hop *hop, double share, double scale)
 {
     planner->engines[hop->path.link_class] |= 1u << hop->engine;
-    peal_load_add(&planner->load, &hop->path, share, scale);
+    peal_load_add(&planner->load, &hop->path, share, scale, 1);
+    for (uint32_t s = 0; s < planner->group.nsiblings; s++) {
+        struct topo_path path;
+        peal_group_sibling_path(&planner->group, s, hop->from, hop->to, &path);
+        peal_load_add(&planner->load, &path, share, scale, 0);
+    }
 }
 
 void peal_stage_hop(struct stage *stage, const struct hop *hop)

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define ORIGIN_BYTES_MAX (1u << 20)
+#define ORIGIN_BYTES_MAX (1u << 23)
 
 static void put_number(struct peal_buf *out, uint64_t value)
 {
@@ -32,6 +32,11 @@ static void put_request(struct peal_buf *out, const struct planner *planner)
     put_number(out, planner->group.n);
     for (uint32_t c = 0; c < PEAL_LINK_CLASS_COUNT; c++)
         put_number(out, planner->request.move_engine[c]);
+    for (uint32_t r = 0; planner->group.rank_of && r < planner->group.n; r++)
+        put_number(out, planner->group.rank_of[r]);
+    put_number(out, planner->npairs);
+    for (size_t i = 0; i < 2 * (size_t)planner->npairs; i++)
+        put_number(out, planner->pairs[i]);
 }
 
 static void put_candidate(struct peal_buf *out, const struct candidate *candidate)
@@ -39,6 +44,11 @@ static void put_candidate(struct peal_buf *out, const struct candidate *candidat
     put_number(out, candidate->channels);
     put_number(out, candidate->gateways);
     put_number(out, candidate->trees);
+    put_number(out, candidate->forest[0]);
+    put_number(out, candidate->forest[1]);
+    put_number(out, candidate->pieces);
+    put_number(out, (uint64_t)candidate->variant);
+    put_number(out, candidate->corner);
     put_number(out, candidate->outer);
     put_number(out, candidate->tile_bytes);
     put_number(out, candidate->chunks);

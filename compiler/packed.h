@@ -37,10 +37,10 @@ struct packed_way {
 struct packed {
     peal_ctx *ctx;
     uint32_t n;
-    uint32_t blocks; /* roots */
-    uint32_t root;   /* of the only block */
-    uint32_t trees;  /* of a block, at different times of the two ways if there are two */
-    uint32_t *weight;
+    uint32_t blocks;  /* roots */
+    uint32_t root;    /* of the only block */
+    uint32_t trees;   /* of a block, that differ from the next one either way */
+    uint32_t *weight; /* [tree] */
     uint32_t weights; /* their sum */
     int weighted;     /* 1: they differ */
     int any_pushed;   /* 1: some seat's fold leaves through a stage */

@@ -152,13 +152,9 @@ static void set_lanes(const struct costing *c, struct candidate *candidate, cons
         struct stage *stage = &candidate->stage[i];
         if (stage->lane == ENTER_LANE)
             continue;
-        double lane_us = work[c->lane[i]] / (peal_planner_lane_gbs(c->planner) * 1e3);
         uint64_t messages = c->sent[i] * c->packed->pieces;
         stage->gap_us = messages > 1 ? c->gap_us[i] * (double)(messages - 1) : 0;
-        if (lane_us > stage->us_per_byte) {
-            stage->us_per_byte = lane_us;
-            stage->lane_bound = 1;
-        }
+        peal_stage_lane(c->planner, stage, work[c->lane[i]]);
     }
 }
 

@@ -112,7 +112,7 @@ static void fill_way(struct cutter *c, struct packed_way *way)
     }
 }
 
-static uint32_t most_trees(const struct pack_forest *forest)
+static uint32_t trees_in(const struct pack_forest *forest)
 {
     return forest ? forest->ntrees : 0;
 }
@@ -177,7 +177,7 @@ static void mark_pushed(struct packed *packed, const struct planner *planner)
         struct topo_path path;
         if (seat->parent == NO_RANK)
             continue;
-        peal_topo_path(planner->fabric, i % packed->n, seat->parent, &path);
+        peal_group_path(&planner->group, i % packed->n, seat->parent, &path);
         seat->pushed = !path.direct;
         packed->any_pushed |= !path.direct;
     }
@@ -189,7 +189,7 @@ peal_status peal_packed_seats(struct packed *packed, const struct planner *plann
     const struct pack_forest *any = forest[PACKED_DOWN] ? forest[PACKED_DOWN] : forest[PACKED_UP];
     uint64_t down = forest[PACKED_DOWN] ? forest[PACKED_DOWN]->rate.trees : any->rate.trees;
     uint64_t up = forest[PACKED_UP] ? forest[PACKED_UP]->rate.trees : any->rate.trees;
-    uint32_t runs = most_trees(forest[PACKED_DOWN]) + most_trees(forest[PACKED_UP]);
+    uint32_t runs = trees_in(forest[PACKED_DOWN]) + trees_in(forest[PACKED_UP]);
     struct cutter c = {.packed = packed};
     peal_ctx *ctx = planner->ctx;
     memset(packed, 0, sizeof *packed);

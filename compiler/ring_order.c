@@ -62,7 +62,7 @@ static void fill_capacity(const struct planner *planner, uint32_t first, struct 
             s->cap[i][j] = 0;
             if (i == j)
                 continue;
-            peal_topo_path(planner->fabric, first + i, first + j, &path);
+            peal_group_path(&planner->group, first + i, first + j, &path);
             /* A path that is not direct costs more than its bandwidth tells. */
             double gbs = path.direct ? path.beta_gbs : path.beta_gbs / 8;
             s->cap[i][j] = (int64_t)(gbs * 1e3 + 0.5);
@@ -73,8 +73,8 @@ static void fill_capacity(const struct planner *planner, uint32_t first, struct 
 static int shared(const struct planner *planner, uint32_t first)
 {
     struct topo_path one, two;
-    peal_topo_path(planner->fabric, first, first + 1, &one);
-    peal_topo_path(planner->fabric, first, first + 2, &two);
+    peal_group_path(&planner->group, first, first + 1, &one);
+    peal_group_path(&planner->group, first, first + 2, &two);
     for (uint32_t i = 0; i < one.uses; i++)
         for (uint32_t j = 0; j < two.uses; j++)
             if (one.use[i].resource == two.use[j].resource && one.use[i].gbs <= one.beta_gbs)
@@ -163,10 +163,9 @@ static uint32_t host_ranks(const struct group *group, uint32_t host)
 
 static const struct ring_class *class_of(const struct ring_orders *orders, uint32_t host)
 {
-    uint32_t type = peal_topo_host_type(orders->group->fabric, host);
-    uint32_t ranks = host_ranks(orders->group, host);
     for (uint32_t i = 0; i < orders->classes; i++)
-        if (orders->class[i].type == type && orders->class[i].ranks == ranks)
+        if (orders->class[i].host == host ||
+            peal_group_hosts_alike(orders->group, orders->class[i].host, host))
             return &orders->class[i];
     return NULL;
 }
@@ -179,7 +178,7 @@ static peal_status add_class(const struct planner *planner, uint32_t host,
     PEAL_TRY(peal_grow(group->ctx, (void **)&orders->class, &orders->capacity,
                        (size_t)orders->classes + 1, sizeof *orders->class, UINT32_MAX));
     struct ring_class *class = &orders->class[orders->classes];
-    *class = (struct ring_class){peal_topo_host_type(group->fabric, host), ranks, 1, NULL};
+    *class = (struct ring_class){host, ranks, 1, NULL};
     class->local = peal_calloc(group->ctx, orders->channels, ranks);
     if (!class->local)
         return PEAL_ERR_MEMORY;

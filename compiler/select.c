@@ -28,6 +28,7 @@ static void planner_free(peal_ctx *ctx, void *opaque)
     peal_load_free(&planner->total);
     peal_group_free(&planner->group);
     peal_packed_forget(planner);
+    peal_free(ctx, planner->pairs, 2 * (size_t)planner->npairs * sizeof *planner->pairs);
     peal_free(ctx, planner->candidates, planner->capacity * sizeof *planner->candidates);
     peal_free(ctx, planner, sizeof *planner);
 }
@@ -212,6 +213,7 @@ static void describe(const struct planner *planner, uint32_t index, uint64_t min
     info->sms = sms_of(planner, candidate);
     info->time_us = high.time_us;
     info->time_min_us = low.time_us;
+    info->time_alone_us = peal_candidate_alone_us(candidate, max_bytes);
     info->alpha_us = high.alpha_us;
     info->algbw_gbs = high.time_us > 0 ? (double)max_bytes / (high.time_us * 1e3) : 0;
     info->busbw_gbs = info->algbw_gbs * peal_plan_bus_factor(planner->request.collective, n);
@@ -250,7 +252,7 @@ static peal_status read_algorithm(struct planner *planner, peal_diag *diag)
 
 static peal_status check_engines(const struct planner *planner, peal_diag *diag)
 {
-    uint32_t arch = peal_topo_rank_arch(planner->fabric, 0);
+    uint32_t arch = peal_topo_rank_arch(planner->fabric, peal_group_rank(&planner->group, 0));
     for (uint32_t c = 0; c < PEAL_LINK_CLASS_COUNT; c++) {
         uint32_t asked = planner->request.move_engine[c];
         uint32_t can =
@@ -303,9 +305,8 @@ static peal_status read_request(struct planner *planner, const peal_request *req
         return peal_fail(diag, PEAL_ERR_ARG, "a tile is a multiple of %u bytes", PLAN_ALIGN);
     if (!(to->sm_price >= 0 && to->sm_price <= 1000))
         return peal_fail(diag, PEAL_ERR_ARG, "the price of an SM lies between 0 and 1000");
-    PEAL_TRY(read_algorithm(planner, diag));
     PEAL_TRY(check_zero_sm(to, diag));
-    return check_engines(planner, diag);
+    return read_algorithm(planner, diag);
 }
 
 static peal_status check_ends(const struct planner *planner, peal_diag *diag)
@@ -317,10 +318,12 @@ static peal_status check_ends(const struct planner *planner, peal_diag *diag)
     if ((request->root && !rooted) || (request->peer && !pair))
         return peal_fail(diag, PEAL_ERR_ARG, "%s has no %s", name,
                          request->root && !rooted ? "root" : "peer");
-    if (request->root >= planner->group.n || request->peer >= planner->group.n)
-        return peal_fail(diag, PEAL_ERR_ARG, "root or peer is not one of %u ranks",
-                         planner->group.n);
-    if (pair && request->root == request->peer)
+    if (request->npairs && !pair)
+        return peal_fail(diag, PEAL_ERR_ARG, "%s has no pairs", name);
+    if (request->npairs && request->root != request->peer)
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "root and peer of a list of pairs are its number, and equal");
+    if (pair && !request->npairs && request->root == request->peer)
         return peal_fail(diag, PEAL_ERR_ARG, "a rank sends to itself");
     return PEAL_OK;
 }
@@ -338,7 +341,9 @@ static peal_status enumerate_alone(struct planner *planner)
                                   .nstages = 1,
                                   .hop_share = 1};
     candidate.stage[0].levels = 1;
-    candidate.stage[0].us_per_byte = 1 / (peal_topo_reduce_gbs(planner->fabric, 0) * 1e3);
+    candidate.stage[0].us_per_byte =
+        1 / (peal_topo_reduce_gbs(planner->fabric, peal_group_rank(&planner->group, 0)) * 1e3);
+    candidate.stage[0].alone_us_per_byte = candidate.stage[0].us_per_byte;
     candidate.stage[0].lane_bound = 1;
     return peal_planner_add(planner, &candidate);
 }
@@ -461,10 +466,16 @@ static peal_status plan(struct planner *planner, const peal_request *request, pe
     PEAL_TRY(peal_fabric_get(planner->fabric, &info));
     planner->digest = info.digest;
     PEAL_TRY(read_request(planner, request, diag));
-    PEAL_TRY(peal_group_init(&planner->group, planner->ctx, planner->fabric, planner->request.ranks,
-                             planner->request.root, diag));
     PEAL_TRY(check_ends(planner, diag));
-    if (peal_load_init(&planner->load, planner->ctx, planner->fabric) != PEAL_OK ||
+    PEAL_TRY(
+        peal_group_init(&planner->group, planner->ctx, planner->fabric, &planner->request, diag));
+    PEAL_TRY(peal_planner_pairs(planner, diag));
+    /* The caller's; copied. */
+    planner->request.group = planner->request.siblings = planner->request.pairs = NULL;
+    PEAL_TRY(check_engines(planner, diag));
+    if ((planner->request.collective == PEAL_SENDRECV &&
+         peal_planner_pairs_bound(planner) != PEAL_OK) ||
+        peal_load_init(&planner->load, planner->ctx, planner->fabric) != PEAL_OK ||
         peal_load_init(&planner->total, planner->ctx, planner->fabric) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     PEAL_TRY(enumerate(planner, diag));

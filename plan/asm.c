@@ -268,6 +268,11 @@ static peal_status read_step_tail(struct assembler *as, struct plan_step *step)
         return read_wait(&as->in, step);
     case PLAN_AWAIT:
         return read_await(&as->in, step);
+    case PLAN_TELL:
+        PEAL_TRY(read_semaphore(&as->in, step));
+        return read_engine(&as->in, &step->engine);
+    case PLAN_LEARN:
+        return read_semaphore(&as->in, step);
     default:
         return read_data(as, step);
     }
@@ -506,6 +511,16 @@ static peal_status read_link(struct assembler *as)
     return PEAL_OK;
 }
 
+static peal_status read_pair(struct assembler *as)
+{
+    struct asm_source *in = &as->in;
+    uint32_t from = 0, to = 0;
+    PEAL_TRY(peal_asm_tagged(in, 'r', "a rank, as in r0", UINT32_MAX, &from));
+    PEAL_TRY(peal_asm_mark(in, "->"));
+    PEAL_TRY(peal_asm_tagged(in, 'r', "a rank, as in r0", UINT32_MAX, &to));
+    return memory_status(as, peal_plan_add_pair(as->plan, from, to));
+}
+
 enum setting {
     SET_ALGORITHM,
     SET_DETAIL,
@@ -518,11 +533,12 @@ enum setting {
     SET_SEMAPHORES,
     SET_REGION,
     SET_LINK,
+    SET_PAIR,
     SET_RANK /* the settings end here */
 };
-static const char *const setting_words[] = {"algorithm",  "detail", "channels", "predicted_ps",
-                                            "bound_ps",   "origin", "tile",     "chunks",
-                                            "semaphores", "region", "link",     "rank"};
+static const char *const setting_words[] = {
+    "algorithm", "detail",     "channels", "predicted_ps", "bound_ps", "origin", "tile",
+    "chunks",    "semaphores", "region",   "link",         "pair",     "rank"};
 static const struct asm_choice settings = {"a setting of the plan, or rank", setting_words,
                                            COUNT(setting_words)};
 
@@ -584,6 +600,8 @@ static peal_status read_setting(struct assembler *as, uint32_t setting)
         return read_semaphores(as);
     case SET_REGION:
         return read_region(as);
+    case SET_PAIR:
+        return read_pair(as);
     default:
         return read_link(as);
     }
@@ -598,7 +616,7 @@ static peal_status read_settings(struct assembler *as)
         size_t at = in->at;
         uint32_t setting = 0;
         PEAL_TRY(peal_asm_choose(in, &settings, &setting));
-        if (setting != SET_REGION && setting != SET_LINK)
+        if (setting != SET_REGION && setting != SET_LINK && setting != SET_PAIR)
             PEAL_TRY(once(as, at, 1u << setting));
         PEAL_TRY(read_setting(as, setting));
     }

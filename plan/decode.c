@@ -190,10 +190,28 @@ static peal_status get_links(struct reader *in, struct peal_plan *plan)
     return PEAL_OK;
 }
 
+static peal_status get_pairs(struct reader *in, struct peal_plan *plan)
+{
+    uint32_t count = 0;
+    if (plan->collective != PEAL_SENDRECV)
+        return PEAL_OK;
+    PEAL_TRY(get_count(in, PLAN_PAIRS_MAX, 2, &count));
+    if (count == 0)
+        return PEAL_OK;
+    plan->pairs = peal_calloc(in->ctx, count, 2 * sizeof *plan->pairs);
+    if (!plan->pairs)
+        return no_memory(in);
+    plan->npairs = plan->pairs_capacity = count;
+    for (size_t i = 0; i < 2 * (size_t)count; i++)
+        PEAL_TRY(get_u32(in, &plan->pairs[i]));
+    return PEAL_OK;
+}
+
 static peal_status get_shared(struct reader *in, struct peal_plan *plan)
 {
     PEAL_TRY(get_u32(in, &plan->root));
     PEAL_TRY(get_u32(in, &plan->peer));
+    PEAL_TRY(get_pairs(in, plan));
     PEAL_TRY(get_varint(in, &plan->min_bytes));
     PEAL_TRY(get_varint(in, &plan->max_bytes));
     PEAL_TRY(get_text(in, plan->algorithm, sizeof plan->algorithm));
@@ -299,7 +317,9 @@ static peal_status get_control(struct reader *in, struct plan_step *step, uint32
     PEAL_TRY(get_u16(in, &step->sem));
     if (step->op == PLAN_SIGNAL)
         return mark ? get_after(in, step) : PEAL_OK;
-    return mark ? broken(in, "a step has unknown bits") : get_u16(in, &step->lag);
+    if (mark)
+        return broken(in, "a step has unknown bits");
+    return step->op == PLAN_WAIT ? get_u16(in, &step->lag) : PEAL_OK;
 }
 
 /* What stands before a data step of several chunks; *first is the step's own first byte then. */

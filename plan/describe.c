@@ -26,7 +26,7 @@ static int lane_holds_sm(const struct plan_rank *rank, const struct plan_lane *l
 {
     for (uint32_t i = 0; i < lane->pre + lane->body + lane->post; i++) {
         const struct plan_step *step = &rank->steps[lane->first + i];
-        if ((peal_plan_op_moves(step->op) || step->op == PLAN_SIGNAL) &&
+        if ((peal_plan_op_moves(step->op) || peal_plan_op_signals(step->op)) &&
             (step->engine == PEAL_ENGINE_SM || step->engine == PEAL_ENGINE_TMA))
             return 1;
     }

@@ -75,12 +75,22 @@ static void put_chunks(struct peal_buf *out, const struct peal_plan *plan)
         put_varint(out, plan->weights[i]);
 }
 
+static void put_pairs(struct peal_buf *out, const struct peal_plan *plan)
+{
+    if (plan->collective != PEAL_SENDRECV)
+        return;
+    put_varint(out, plan->npairs);
+    for (size_t i = 0; i < 2 * (size_t)plan->npairs; i++)
+        put_varint(out, plan->pairs[i]);
+}
+
 static void put_shared(struct peal_buf *out, const struct peal_plan *plan)
 {
     put_byte(out, (uint32_t)plan->collective);
     put_varint(out, plan->nranks);
     put_varint(out, plan->root);
     put_varint(out, plan->peer);
+    put_pairs(out, plan);
     put_varint(out, plan->min_bytes);
     put_varint(out, plan->max_bytes);
     put_text(out, plan->algorithm);
@@ -173,7 +183,7 @@ static void put_step(struct peal_buf *out, const struct plan_rank *rank,
     put_varint(out, step->sem);
     if (step->op == PLAN_WAIT)
         put_varint(out, step->lag);
-    else if (step->after != PLAN_NO_EVENT)
+    else if (step->op == PLAN_SIGNAL && step->after != PLAN_NO_EVENT)
         put_byte(out, step->after);
 }
 

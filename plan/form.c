@@ -18,6 +18,7 @@ struct form {
     peal_diag *diag;
     struct plan_place place;
     uint32_t step_in_lane;
+    uint32_t pre; /* steps of the lane's pre */
     uint32_t rank;
     const struct plan_step *step; /* NULL: outside of steps */
 };
@@ -205,6 +206,8 @@ static peal_status check_data(const struct form *form)
     PEAL_TRY(check_data_fields(form));
     if (!step->more != !step->stride)
         return wrong(form, "a span of several chunks has a stride, and one chunk has none");
+    if (step->more && form->plan->collective == PEAL_ALLTOALLV)
+        return wrong(form, "blocks of counted lengths are moved one by one, not in spans");
     PEAL_TRY(check_chunks(form, step->chunk));
     uint32_t count = (uint32_t)step->nsrc + step->ndst;
     if (step->operands > rank->noperands || count > rank->noperands - step->operands)
@@ -274,6 +277,30 @@ static peal_status check_await(const struct form *form)
     return check_below(form, "what", step->what, 2);
 }
 
+/* Counts are told once a call, before anything moves. */
+static peal_status check_count(const struct form *form)
+{
+    if (form->plan->collective != PEAL_ALLTOALLV)
+        return wrong(form, "only alltoallv has counts");
+    if (form->step_in_lane >= form->pre)
+        return wrong(form, "counts are told and learned in pre");
+    return form->step->peer == form->rank ? wrong(form, "a rank knows its own counts") : PEAL_OK;
+}
+
+static peal_status check_tell(const struct form *form)
+{
+    PEAL_TRY(check_signal(form));
+    PEAL_TRY(check_unused(form, "after", form->step->after == PLAN_NO_EVENT));
+    return check_count(form);
+}
+
+static peal_status check_learn(const struct form *form)
+{
+    PEAL_TRY(check_wait(form));
+    PEAL_TRY(check_unused(form, "lag", form->step->lag == 0));
+    return check_count(form);
+}
+
 static peal_status check_step(const struct form *form)
 {
     PEAL_TRY(check_below(form, "opcode", form->step->op, PLAN_OPCODE_COUNT));
@@ -284,6 +311,10 @@ static peal_status check_step(const struct form *form)
         return check_wait(form);
     case PLAN_AWAIT:
         return check_await(form);
+    case PLAN_TELL:
+        return check_tell(form);
+    case PLAN_LEARN:
+        return check_learn(form);
     default:
         return check_data(form);
     }
@@ -308,6 +339,7 @@ static peal_status check_lane(struct form *form, const struct plan_rank *rank, u
 {
     const struct plan_lane *lane = &rank->lanes[index];
     form->place.lane = index;
+    form->pre = lane->pre;
     uint64_t count = (uint64_t)lane->pre + lane->body + lane->post;
     if (lane->first > rank->nsteps || count > rank->nsteps - lane->first)
         return wrong(form, "steps beyond those of the rank");
@@ -419,8 +451,15 @@ static peal_status check_ends(const struct form *form)
     PEAL_TRY(check_below(form, "the root", plan->root, rooted ? plan->nranks : 1));
     PEAL_TRY(check_below(form, "the peer", plan->peer,
                          plan->collective == PEAL_SENDRECV ? plan->nranks : 1));
-    if (plan->collective == PEAL_SENDRECV && plan->root == plan->peer)
+    if (plan->npairs && plan->collective != PEAL_SENDRECV)
+        return wrong(form, "only sendrecv has pairs");
+    if (plan->npairs && plan->root != plan->peer)
+        return wrong(form, "root and peer of a list of pairs are its number, and equal");
+    if (plan->collective == PEAL_SENDRECV && plan->root == plan->peer && !plan->npairs)
         return wrong(form, "a rank sends to itself");
+    PEAL_TRY(check_below(form, "the number of pairs", plan->npairs, PLAN_PAIRS_MAX + 1));
+    for (size_t i = 0; i < 2 * (size_t)plan->npairs; i++)
+        PEAL_TRY(check_below(form, "a pair's rank", plan->pairs[i], plan->nranks));
     return PEAL_OK;
 }
 

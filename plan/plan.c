@@ -65,6 +65,16 @@ struct plan_rank *peal_plan_program(const struct peal_plan *plan, uint32_t rank)
     return &plan->ranks[rank - peal_plan_first(plan)];
 }
 
+peal_status peal_plan_add_pair(struct peal_plan *plan, uint32_t from, uint32_t to)
+{
+    PEAL_TRY(peal_grow(plan->ctx, (void **)(void *)&plan->pairs, &plan->pairs_capacity,
+                       (size_t)plan->npairs + 1, 2 * sizeof *plan->pairs, PLAN_PAIRS_MAX));
+    plan->pairs[2 * (size_t)plan->npairs] = from;
+    plan->pairs[2 * (size_t)plan->npairs + 1] = to;
+    plan->npairs++;
+    return PEAL_OK;
+}
+
 static void rank_free(peal_ctx *ctx, struct plan_rank *rank)
 {
     peal_free(ctx, rank->lanes, rank->lanes_capacity * sizeof *rank->lanes);
@@ -83,6 +93,7 @@ void peal_plan_destroy(struct peal_plan *plan)
     peal_free(ctx, plan->ranks, programs * sizeof *plan->ranks);
     peal_free(ctx, plan->regions, plan->regions_capacity * sizeof *plan->regions);
     peal_free(ctx, plan->links, plan->links_capacity * sizeof *plan->links);
+    peal_free(ctx, plan->pairs, plan->pairs_capacity * 2 * sizeof *plan->pairs);
     peal_free(ctx, plan->weights, (size_t)plan->nchunks * sizeof *plan->weights);
     peal_free(ctx, plan->prefix, ((size_t)plan->nchunks + 1) * sizeof *plan->prefix);
     peal_free(ctx, plan, sizeof *plan);
@@ -96,6 +107,16 @@ int peal_plan_op_moves(uint8_t op)
 #undef X
     };
     return op < PLAN_OPCODE_COUNT && moves[op];
+}
+
+int peal_plan_op_signals(uint8_t op)
+{
+    return op == PLAN_SIGNAL || op == PLAN_TELL;
+}
+
+int peal_plan_op_waits(uint8_t op)
+{
+    return op == PLAN_WAIT || op == PLAN_LEARN;
 }
 
 const char *peal_plan_op_name(uint8_t op)

@@ -12,6 +12,8 @@
  *    is ordered behind them.
  *  - A semaphore belongs to one (producer rank, consumer rank, index). The k-th
  *    wait of a call needs the (k - lag)-th signal of that call.
+ *  - In an alltoallv a data step moves only what its block has, up to a length that the block's
+ *    giver knows and its getter learns within the call.
  *  - Scratch and packet regions exist twice; calls alternate between the two.
  */
 #ifndef PEAL_PLAN_PLAN_H
@@ -44,6 +46,7 @@ enum plan_buffer {
 #define PLAN_REGIONS_MAX 1024u
 #define PLAN_CHUNKS_MAX (1u << 22)
 #define PLAN_OPERANDS_MAX 255u
+#define PLAN_PAIRS_MAX (1u << 17) /* 32 chunks of each are within the limit of chunks */
 #define PLAN_SLOT_BYTES_MAX (1ull << 32)
 #define PLAN_MOVES_MAX (1ull << 28) /* operands of a rank, one for each chunk of a span */
 #define PLAN_ALIGN 128u             /* chunk and tile boundaries, where the count allows */
@@ -132,6 +135,11 @@ struct peal_plan {
     uint32_t nranks;
     uint32_t root; /* broadcast, reduce, scatter, gather; sendrecv: who sends; else 0 */
     uint32_t peer; /* sendrecv: who receives; else 0 */
+    /* sendrecv by a list: who sends and who receives each block, from and to by turns; root and
+     * peer are the list's number in its table. */
+    uint32_t npairs;
+    uint32_t pairs_capacity; /* in pairs */
+    uint32_t *pairs;
     uint64_t min_bytes;
     uint64_t max_bytes; /* a larger message is refused */
     char algorithm[64]; /* [a-z0-9-]+ */
@@ -172,6 +180,7 @@ peal_status peal_plan_create_head(peal_ctx *ctx, uint32_t nranks, struct peal_pl
 /* A plan with nranks empty programs. Destroy accepts NULL. */
 peal_status peal_plan_create(peal_ctx *ctx, uint32_t nranks, struct peal_plan **plan_out);
 void peal_plan_destroy(struct peal_plan *plan);
+peal_status peal_plan_add_pair(struct peal_plan *plan, uint32_t from, uint32_t to);
 /* Checks the form (indices, ranges, limits; not the schedule) and sets the id. */
 peal_status peal_plan_seal(struct peal_plan *plan, peal_diag *diag);
 
@@ -197,16 +206,19 @@ struct plan_collective {
     int in_place; /* 1: the field knows it in place */
 };
 const struct plan_collective *peal_plan_collective(peal_collective collective);
-/* Blocks of the plan's message: 1, N or N x N. nchunks is a multiple of it. */
+/* Blocks of the plan's message: 1, N, N x N, or as many as pairs. nchunks is a multiple of it. */
 uint32_t peal_plan_blocks(const struct peal_plan *plan);
 /* The blocks of the message that a rank's buffer (in or out) holds, one behind the other:
- * first, first + stride, ... */
+ * first, first + stride, ...; by a list of pairs only their number is told. */
 struct plan_held {
     uint32_t blocks; /* how many; 0: the rank has no use for the buffer */
     uint32_t first;
     uint32_t stride;
 };
 struct plan_held peal_plan_held(const struct peal_plan *plan, uint32_t rank, uint8_t buffer);
+/* Blocks before this one in a rank's buffer, which holds it. */
+uint32_t peal_plan_held_before(const struct peal_plan *plan, uint32_t rank, uint8_t buffer,
+                               uint32_t block);
 /* 1: the rank's buffer holds the chunk. */
 int peal_plan_holds(const struct peal_plan *plan, uint32_t rank, uint8_t buffer, uint32_t chunk);
 /* Elements of a rank's buffer before the chunk, which it holds. count: of the message. */
@@ -248,6 +260,12 @@ uint64_t peal_plan_packet_slot_bytes(uint64_t payload_bytes);
 uint32_t peal_plan_engines(uint8_t link_class, uint8_t direct, uint32_t arch);
 int peal_plan_engine_async(uint8_t engine);
 int peal_plan_op_moves(uint8_t op);
+/* 1: signal or tell; wait or learn. */
+int peal_plan_op_signals(uint8_t op);
+int peal_plan_op_waits(uint8_t op);
+/* alltoallv: who gives the chunk's block, and who gets it; the two that may know its length. */
+uint32_t peal_plan_giver(const struct peal_plan *plan, uint32_t chunk);
+uint32_t peal_plan_getter(const struct peal_plan *plan, uint32_t chunk);
 const char *peal_plan_op_name(uint8_t op);
 
 /* ---- a table: plans by collective, root, peer and size range */

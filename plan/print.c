@@ -106,9 +106,11 @@ void peal_plan_print_step(const struct peal_plan *plan, uint32_t rank, const str
     peal_buf_str(out, peal_plan_op_name(step->op));
     switch (step->op) {
     case PLAN_SIGNAL:
+    case PLAN_TELL:
         print_signal(step, out);
         break;
     case PLAN_WAIT:
+    case PLAN_LEARN:
         print_wait(step, out);
         break;
     case PLAN_AWAIT:
@@ -220,6 +222,16 @@ static void print_link(const struct peal_plan *plan, uint32_t index, struct peal
     peal_buf_str(out, "\n");
 }
 
+static void print_pairs(const struct peal_plan *plan, struct peal_buf *out)
+{
+    for (uint32_t i = 0; i < plan->npairs; i++) {
+        put_number(out, "  pair r", plan->pairs[2 * (size_t)i]);
+        put_number(out, " -> r", plan->pairs[2 * (size_t)i + 1]);
+        put_number(out, "  # block ", i);
+        peal_buf_str(out, "\n");
+    }
+}
+
 void peal_plan_print_head(const struct peal_plan *plan, struct peal_buf *out)
 {
     peal_buf_str(out, "plan ");
@@ -248,6 +260,7 @@ void peal_plan_print_head(const struct peal_plan *plan, struct peal_buf *out)
         put_number(out, "  tile ", plan->tile_bytes);
         peal_buf_str(out, "\n");
     }
+    print_pairs(plan, out);
     print_chunks(plan, out);
     if (plan->nsems) {
         put_number(out, "  semaphores ", plan->nsems);

@@ -147,15 +147,19 @@ static peal_status take_program(struct gather *g, uint32_t rank, const struct pl
     return PEAL_OK;
 }
 
-/* Settings are values but for these two. */
+/* Settings are values but for these. */
 static peal_status copy_arrays(struct peal_plan *to, const struct peal_plan *from)
 {
     to->weights =
         copy_of(to->ctx, from->weights, from->weights ? from->nchunks : 0, sizeof *from->weights);
+    to->pairs = copy_of(to->ctx, from->pairs, from->npairs, 2 * sizeof *from->pairs);
+    to->npairs = to->pairs_capacity = to->pairs ? from->npairs : 0;
     to->regions = copy_of(to->ctx, from->regions, from->nregions, sizeof *from->regions);
     to->nregions = to->regions_capacity = to->regions ? from->nregions : 0;
-    return (from->weights && !to->weights) || to->nregions < from->nregions ? PEAL_ERR_MEMORY
-                                                                            : PEAL_OK;
+    return (from->weights && !to->weights) || to->npairs < from->npairs ||
+                   to->nregions < from->nregions
+               ? PEAL_ERR_MEMORY
+               : PEAL_OK;
 }
 
 peal_status peal_plan_copy_head(const struct peal_plan *plan, struct peal_plan **head_out)

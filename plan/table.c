@@ -92,6 +92,14 @@ peal_status peal_table_id(const peal_table *table, uint32_t row, char id_out[33]
     return PEAL_OK;
 }
 
+const uint32_t *peal_table_pairs(const peal_table *table, uint32_t row, uint32_t *count_out)
+{
+    const struct peal_plan *plan = plan_of(table, row);
+    if (count_out)
+        *count_out = plan ? plan->npairs : 0;
+    return plan ? plan->pairs : NULL;
+}
+
 peal_status peal_table_lanes(const peal_table *table, uint32_t row, uint32_t rank,
                              uint32_t *count_out)
 {

@@ -3,13 +3,14 @@
 #include "plan.h"
 
 /* Elements of the message whose size is counted as `bytes`: of all its blocks, while alltoall
- * counts one rank's. */
+ * counts one rank's, and a list of pairs one pair's. */
 static uint64_t elements_of(const struct peal_plan *plan, uint64_t bytes, size_t elem_bytes)
 {
     uint64_t count = bytes / elem_bytes;
-    if (peal_plan_collective(plan->collective)->block_power < 2)
-        return count;
-    return count > UINT64_MAX / plan->nranks ? UINT64_MAX : count * plan->nranks;
+    uint32_t times = plan->npairs                                              ? plan->npairs
+                     : peal_plan_collective(plan->collective)->block_power < 2 ? 1
+                                                                               : plan->nranks;
+    return count > UINT64_MAX / times ? UINT64_MAX : count * times;
 }
 
 static uint64_t chunk_bound(const struct peal_plan *plan)

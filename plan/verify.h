@@ -40,6 +40,8 @@ struct verify_sems {
         uint32_t needs[2];
         uint32_t needs_at[2];
         uint8_t engine;
+        uint32_t tells; /* of the signals, and learns of the waits */
+        uint32_t learns;
     } * keys;
     uint32_t *buckets; /* open addressing, 1 + index */
     uint32_t bucket_count;

@@ -2,6 +2,8 @@
 /* Capability and bounds: what can be said of each step without executing it. */
 #include "verify.h"
 
+#include <string.h>
+
 struct check {
     const struct peal_plan *plan;
     struct verify_out *out;
@@ -9,6 +11,7 @@ struct check {
     uint32_t rank;
     uint32_t lane;
     uint32_t at;
+    uint8_t *learned;     /* by the rank: whose count */
     uint32_t *signals_to; /* for each peer of the rank: engines that the links to it allow */
 };
 
@@ -148,9 +151,25 @@ static uint32_t defined_events(const struct plan_rank *rank, const struct plan_l
     return defined;
 }
 
+/* Every rank returns with the counts of all that it got. */
+static void check_learned(struct check *c, const struct plan_rank *rank)
+{
+    if (c->plan->collective != PEAL_ALLTOALLV)
+        return;
+    memset(c->learned, 0, c->plan->nranks);
+    for (uint32_t i = 0; i < rank->nsteps; i++)
+        if (rank->steps[i].op == PLAN_LEARN)
+            c->learned[rank->steps[i].peer] = 1;
+    for (uint32_t r = 0; r < c->plan->nranks; r++)
+        if (r != c->rank && !c->learned[r])
+            peal_verify_find(c->out, "result", c->rank, -1, -1,
+                             "never learns how much rank %u sends it", r);
+}
+
 static void check_rank(struct check *c)
 {
     const struct plan_rank *rank = &c->plan->ranks[c->rank];
+    check_learned(c, rank);
     if (rank->nlanes > PLAN_LANES_MAX)
         peal_verify_find(c->out, "capability", c->rank, -1, -1,
                          "%u lanes; at most %u are resident at once", rank->nlanes, PLAN_LANES_MAX);
@@ -164,7 +183,7 @@ static void check_rank(struct check *c)
                 bad(c, "form", "data steps stand in the body");
             else if (peal_plan_op_moves(step->op))
                 check_data(c, step);
-            else if (step->op == PLAN_SIGNAL)
+            else if (peal_plan_op_signals(step->op))
                 check_signal(c, step);
             else if (step->op == PLAN_AWAIT && !(defined >> step->event & 1))
                 peal_verify_find(c->out, "capability", c->rank, c->lane, c->at,
@@ -192,9 +211,10 @@ peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *o
     uint32_t n = plan->nranks;
     uint32_t *first = peal_calloc(plan->ctx, (size_t)n + 2, sizeof(uint32_t));
     uint32_t *order = peal_calloc(plan->ctx, (size_t)plan->nlinks + 1, sizeof(uint32_t));
-    struct check c = {plan, out, peal_plan_tile_bound(plan), 0, 0, 0, NULL};
+    struct check c = {.plan = plan, .out = out, .tile_bytes = peal_plan_tile_bound(plan)};
     c.signals_to = peal_calloc(plan->ctx, n, sizeof(uint32_t));
-    peal_status status = first && order && c.signals_to ? PEAL_OK : PEAL_ERR_MEMORY;
+    c.learned = peal_calloc(plan->ctx, n, 1);
+    peal_status status = first && order && c.signals_to && c.learned ? PEAL_OK : PEAL_ERR_MEMORY;
     if (status == PEAL_OK)
         index_links(plan, first, order);
     for (c.rank = 0; status == PEAL_OK && c.rank < n; c.rank++) {
@@ -209,6 +229,7 @@ peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *o
     }
     peal_free(plan->ctx, first, ((size_t)n + 2) * sizeof(uint32_t));
     peal_free(plan->ctx, order, ((size_t)plan->nlinks + 1) * sizeof(uint32_t));
+    peal_free(plan->ctx, c.learned, n);
     peal_free(plan->ctx, c.signals_to, n * sizeof(uint32_t));
     return status;
 }

@@ -12,6 +12,7 @@
 
 #define NOBODY UINT32_MAX
 #define TIME_NEVER 0u
+#define COUNTED_RANKS_MAX 4096u /* of an alltoallv */
 
 /* What a signal or packet tells its reader: the sender's clock, the sender's own time, and, for
  * a signal behind a transfer, that this transfer is delivered. */
@@ -44,7 +45,7 @@ struct event_state {
 struct access {
     uint32_t component;
     uint32_t time;
-    uint32_t next; /* reads only: 1 + index in the pool */
+    uint32_t next; /* reads: 1 + index in the pool; what is learned: 1 + number of the call */
 };
 
 struct cell {
@@ -110,8 +111,9 @@ struct machine {
     struct access *pool;
     uint32_t pool_used;
     uint32_t pool_capacity;
-    uint32_t pool_free; /* 1 + index of a free access */
-    uint32_t *expected; /* value of each tile on the first rank that returned, per call */
+    uint32_t pool_free;     /* 1 + index of a free access */
+    struct access *learned; /* alltoallv: where the rank's learning of each other's count is */
+    uint32_t *expected;     /* value of each tile on the first rank that returned, per call */
 };
 
 /* ---- making and unmaking ---------------------------------------------- */
@@ -308,6 +310,14 @@ static peal_status make(struct machine *m)
 {
     PEAL_TRY(make_lanes(m));
     PEAL_TRY(make_cells(m));
+    if (m->plan->collective == PEAL_ALLTOALLV) {
+        if (m->plan->nranks > COUNTED_RANKS_MAX)
+            return PEAL_ERR_LIMIT;
+        m->learned =
+            peal_calloc(m->ctx, (size_t)m->plan->nranks * m->plan->nranks, sizeof *m->learned);
+        if (!m->learned)
+            return PEAL_ERR_MEMORY;
+    }
     m->sem = peal_calloc(m->ctx, (size_t)m->sems->count + 1, sizeof *m->sem);
     if (!m->sem)
         return PEAL_ERR_MEMORY;
@@ -335,6 +345,9 @@ static void unmake(struct machine *m)
     peal_free(m->ctx, m->sem, ((size_t)m->sems->count + 1) * sizeof *m->sem);
     peal_free(m->ctx, m->cells, cells * sizeof *m->cells);
     peal_free(m->ctx, m->expected, (size_t)m->tiles * m->calls * sizeof(uint32_t));
+    if (m->learned)
+        peal_free(m->ctx, m->learned,
+                  (size_t)m->plan->nranks * m->plan->nranks * sizeof *m->learned);
     peal_free(m->ctx, m->region_slot, ((size_t)m->plan->nregions + 1) * sizeof(uint64_t));
     peal_free(m->ctx, m->pool, m->pool_capacity * sizeof *m->pool);
     peal_free(m->ctx, m->lanes, lanes * sizeof *m->lanes);
@@ -551,6 +564,11 @@ static peal_status do_signal(struct machine *m, struct lane_state *lane, uint32_
     return PEAL_OK;
 }
 
+static struct access *learned_at(const struct machine *m, uint32_t rank, uint32_t producer)
+{
+    return &m->learned[(size_t)rank * m->plan->nranks + producer];
+}
+
 /* 1: passed, 0: blocked. */
 static peal_status do_wait(struct machine *m, uint32_t self, const struct plan_step *step,
                            uint32_t sem_index, int *passed)
@@ -580,6 +598,9 @@ static peal_status do_wait(struct machine *m, uint32_t self, const struct plan_s
         }
     }
     sem->waited++;
+    if (step->op == PLAN_LEARN)
+        *learned_at(m, lane->rank, step->peer) =
+            (struct access){lane->component, lane->time, m->ranks[lane->rank].call + 1};
     return PEAL_OK;
 }
 
@@ -736,6 +757,25 @@ static peal_status fold_sources(struct machine *m, struct lane_state *lane, uint
     return finish_value(m, lane, at, step, value);
 }
 
+/* A step moves as much as its block has: whoever makes it has to know how much that is. */
+static void check_length(struct machine *m, const struct lane_state *lane, uint32_t at,
+                         const struct plan_step *step)
+{
+    uint32_t giver = peal_plan_giver(m->plan, step->chunk);
+    uint32_t getter = peal_plan_getter(m->plan, step->chunk);
+    if (lane->rank == giver)
+        return;
+    const struct access *learned = learned_at(m, lane->rank, giver);
+    if (lane->rank != getter)
+        peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
+                         "moves chunk %u, whose length only ranks %u and %u know", step->chunk,
+                         giver, getter);
+    else if (learned->next != m->ranks[lane->rank].call + 1 || !known(m, lane, learned))
+        peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
+                         "moves chunk %u before it has learned its length from rank %u",
+                         step->chunk, giver);
+}
+
 static peal_status do_data(struct machine *m, uint32_t self, uint32_t at,
                            const struct plan_step *step, int *passed)
 {
@@ -745,6 +785,8 @@ static peal_status do_data(struct machine *m, uint32_t self, uint32_t at,
     if (!*passed)
         return PEAL_OK;
     PEAL_TRY(take_packets(m, lane, at, step, operand));
+    if (m->learned)
+        check_length(m, lane, at, step);
     struct access reads, writes;
     uint32_t value;
     PEAL_TRY(start_event(m, lane, at, step, operand, &reads, &writes));
@@ -955,9 +997,9 @@ static peal_status run_lane(struct machine *m, uint32_t self)
         const struct plan_step *step = &program->steps[code->first + lane->pc];
         uint32_t sem = m->sems->of_step[lane->rank][code->first + lane->pc];
         int passed = 1;
-        if (step->op == PLAN_SIGNAL)
+        if (peal_plan_op_signals(step->op))
             PEAL_TRY(do_signal(m, lane, lane->pc, step, sem));
-        else if (step->op == PLAN_WAIT)
+        else if (peal_plan_op_waits(step->op))
             PEAL_TRY(do_wait(m, self, step, sem, &passed));
         else if (step->op == PLAN_AWAIT)
             PEAL_TRY(do_await(m, lane, step));
@@ -982,7 +1024,7 @@ static void report_stuck(struct machine *m)
         if (!code || lane->pc == code->pre + code->body + code->post)
             continue;
         const struct plan_step *step = &program->steps[code->first + lane->pc];
-        if (step->op == PLAN_WAIT)
+        if (peal_plan_op_waits(step->op))
             peal_verify_find(m->out, "deadlock", lane->rank, lane->lane, lane->pc,
                              "call %u trip %u: waits for ever for rank %u, semaphore %u",
                              m->ranks[lane->rank].call, lane->trip, step->peer, step->sem);

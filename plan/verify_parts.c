@@ -42,7 +42,7 @@ static void join_lane(const struct sets *sets, const struct items *items,
     const struct plan_lane *code = &program->lanes[lane];
     for (uint32_t i = 0; i < code->pre + code->body + code->post; i++) {
         const struct plan_step *step = &program->steps[code->first + i];
-        if (step->op == PLAN_SIGNAL || step->op == PLAN_WAIT)
+        if (peal_plan_op_signals(step->op) || peal_plan_op_waits(step->op))
             join(sets, item,
                  items->lanes + items->chunks + items->regions +
                      sems->of_step[rank][code->first + i]);

@@ -23,8 +23,8 @@ static uint32_t step_total(const struct peal_plan *plan)
     uint64_t total = 0;
     for (uint32_t r = 0; r < plan->nranks; r++)
         for (uint32_t s = 0; s < plan->ranks[r].nsteps; s++)
-            total += plan->ranks[r].steps[s].op == PLAN_SIGNAL ||
-                     plan->ranks[r].steps[s].op == PLAN_WAIT;
+            total += peal_plan_op_signals(plan->ranks[r].steps[s].op) ||
+                     peal_plan_op_waits(plan->ranks[r].steps[s].op);
     return total > 0x3fffffffu ? 0x3fffffffu : (uint32_t)total;
 }
 
@@ -69,6 +69,7 @@ static void note_signal(struct verify_sem_key *key, const struct plan_step *step
                          peal_engine_name((peal_engine)step->engine));
     }
     key->signals[section]++;
+    key->tells += step->op == PLAN_TELL;
 }
 
 static void note_wait(struct verify_sem_key *key, const struct plan_step *step, uint32_t rank,
@@ -81,6 +82,7 @@ static void note_wait(struct verify_sem_key *key, const struct plan_step *step, 
                          "semaphore r%u.%u is waited on by lanes %u and %u", key->producer,
                          key->index, key->wait_lane, lane);
     key->waits[section]++;
+    key->learns += step->op == PLAN_LEARN;
     uint32_t nth = key->waits[0] + (section ? key->waits[section] : 0);
     if (section < POST && nth > step->lag && nth - step->lag > key->needs[section]) {
         key->needs[section] = nth - step->lag;
@@ -97,10 +99,10 @@ static peal_status note_lane(struct verify_sems *sems, uint32_t rank, uint32_t l
         const struct plan_step *step = &program->steps[l->first + i];
         uint32_t section = i < l->pre ? PRE : i < l->pre + l->body ? BODY : POST;
         uint32_t at;
-        if (step->op == PLAN_SIGNAL) {
+        if (peal_plan_op_signals(step->op)) {
             PEAL_TRY(sem_find(sems, rank, step->peer, step->sem, &at));
             note_signal(&sems->keys[at], step, rank, lane, i, section, out);
-        } else if (step->op == PLAN_WAIT) {
+        } else if (peal_plan_op_waits(step->op)) {
             PEAL_TRY(sem_find(sems, step->peer, rank, step->sem, &at));
             note_wait(&sems->keys[at], step, rank, lane, i, section, out);
         } else {
@@ -121,6 +123,18 @@ static void check_balance(const struct verify_sem_key *key, struct verify_out *o
                          "%u + %u a trip waits; the next call would start askew",
                          key->index, key->producer, key->consumer, signals_once, key->signals[BODY],
                          waits_once, key->waits[BODY]);
+}
+
+/* A count that is told is learned, and nothing else is taken for one. */
+static void check_counts(const struct verify_sem_key *key, struct verify_out *out)
+{
+    uint32_t signals = key->signals[PRE] + key->signals[BODY] + key->signals[POST];
+    uint32_t waits = key->waits[PRE] + key->waits[BODY] + key->waits[POST];
+    if ((key->tells || key->learns) && (key->tells != signals || key->learns != waits))
+        peal_verify_find(out, "result", key->consumer, -1, -1,
+                         "semaphore %u from rank %u carries a count in some steps and none in "
+                         "others: %u of %u signals tell, %u of %u waits learn",
+                         key->index, key->producer, key->tells, signals, key->learns, waits);
 }
 
 /* What a wait needs lies in its own trip and section or before: then every order between two
@@ -163,6 +177,7 @@ peal_status peal_verify_sems_build(struct verify_sems *sems, const struct peal_p
     for (uint32_t i = 0; i < sems->count; i++) {
         check_balance(&sems->keys[i], out);
         check_ahead(&sems->keys[i], out);
+        check_counts(&sems->keys[i], out);
     }
     return PEAL_OK;
 }

@@ -162,6 +162,25 @@ peal_status peal_alltoall(peal_comm *comm, const void *in, void *out, size_t cou
     return call(comm, in, out, args, diag);
 }
 
+/* What is wrong with a rank's counts is told to all, so that they hear of it in the same call. */
+peal_status peal_alltoallv(peal_comm *comm, const void *in, const size_t *send_counts, void *out,
+                           size_t *recv_counts, size_t count, peal_dtype dtype, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_ALLTOALLV, 0, 0, dtype, PEAL_SUM, count};
+    if (!comm || !send_counts)
+        return peal_fail(diag, PEAL_ERR_ARG, comm ? "no counts" : "no comm");
+    if (!comm->send_counts)
+        return peal_fail(diag, PEAL_ERR_RANGE, "the table has no alltoallv");
+    rt_counts_begin(comm, send_counts, count);
+    PEAL_TRY(call(comm, in, out, args, diag));
+    if (comm->bad_sender != RT_NOBODY)
+        return peal_fail(diag, PEAL_ERR_ARG, "rank %u sends more than the %zu elements of a block",
+                         comm->bad_sender, count);
+    for (uint32_t r = 0; recv_counts && r < comm->nranks; r++)
+        recv_counts[r] = (size_t)comm->recv_counts[r];
+    return PEAL_OK;
+}
+
 peal_status peal_sendrecv(peal_comm *comm, const void *in, void *out, size_t count,
                           peal_dtype dtype, uint32_t from, uint32_t to, peal_diag *diag)
 {

@@ -36,7 +36,9 @@ enum rt_kind {
     RT_ASYNC,  /* a transfer of another engine */
     RT_SIGNAL,
     RT_WAIT,
-    RT_AWAIT
+    RT_AWAIT,
+    RT_TELL, /* as RT_SIGNAL and RT_WAIT, with a count */
+    RT_LEARN
 };
 
 /* Own output in chunks that peers reach, too, lies where they reach it. */
@@ -84,6 +86,9 @@ struct rt_step {
     uint32_t per_trip; /* and for each trip */
     struct rt_sem_out *out;
     struct rt_sem_in *in;
+    rt_word *counts;       /* tell, learn: the count in the even calls' copy and the odd ones' */
+    const uint64_t *limit; /* alltoallv: elements that the chunk's block has; NULL: all */
+    uint64_t begin;        /* of the block in the message, in blocks */
 };
 
 /* What is left of a transfer that lies in one piece: [begin, end) of it. */
@@ -126,8 +131,10 @@ struct rt_row {
     uint32_t blocks;     /* of the message */
     struct plan_held in; /* what this rank's buffers hold of them */
     struct plan_held out;
-    uint64_t alias; /* blocks from the output's start to the input's in place; modulo 2^64 */
+    uint32_t *listed; /* which they are, in and then out; NULL: as `in` and `out` say */
+    uint64_t alias;   /* blocks from the output's start to the input's in place; modulo 2^64 */
     uint8_t knows_in_place;
+    uint8_t counted;      /* alltoallv: blocks have lengths of their own */
     uint8_t all_in_place; /* in place on every rank or none: each has both buffers */
     uint32_t nchunks;
     uint32_t *prefix; /* running sums of the chunks' weights; NULL: equal */
@@ -216,6 +223,10 @@ struct peal_comm {
     uint32_t nrows;
     struct rt_sem_out *sem_out; /* [consumer][index] */
     struct rt_sem_in *sem_in;   /* [producer][index] */
+    uint64_t *send_counts;      /* alltoallv: of each rank, in the call under way; NULL: no row */
+    uint64_t *recv_counts;      /* has such blocks. What the others send */
+    int bad_counts;             /* the caller's are beyond the blocks */
+    uint32_t bad_sender;        /* whose are, as far as is known: the lowest; RT_NOBODY */
     struct rt_worker *worker;   /* NULL: everything is done in line */
     int crowded;                /* more threads than processors */
 
@@ -265,6 +276,17 @@ peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row
 /* ---- stage.c: private buffers; comm->in and out are the caller's */
 peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag);
 void rt_unstage(const struct peal_comm *comm, const struct rt_row *row);
+
+/* ---- counts.c: alltoallv */
+#define RT_BAD_COUNT UINT64_MAX /* told instead of a count that is too large */
+peal_status rt_counts_make(struct peal_comm *comm);
+void rt_counts_free(struct peal_comm *comm);
+/* Takes the caller's counts, none beyond a block's `count`. */
+void rt_counts_begin(struct peal_comm *comm, const size_t *send_counts, size_t count);
+void rt_count_tell(const struct peal_comm *comm, const struct rt_step *step);
+void rt_count_learn(struct peal_comm *comm, const struct rt_row *row, const struct rt_step *step);
+/* Elements that a block of this rank's input or output has, of `count`. */
+uint64_t rt_block_length(const struct peal_comm *comm, const struct rt_row *row, uint32_t block);
 
 /* ---- exec.c: one call of a row; comm->in, out, call and digest are set */
 peal_status rt_run(struct peal_comm *comm, struct rt_row *row, peal_diag *diag);

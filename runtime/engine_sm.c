@@ -27,6 +27,13 @@ static inline char *operand_at(const struct peal_comm *comm, const struct rt_ope
     }
 }
 
+/* Of `count` elements from `first` on, those that lie before `length`. */
+static inline uint64_t count_within(uint64_t first, uint64_t count, uint64_t length)
+{
+    uint64_t left = length > first ? length - first : 0;
+    return count < left ? count : left;
+}
+
 /* Elements of the tile of a step's nth chunk; *offset: its bytes' in the message. */
 static inline size_t tile_of(const struct rt_row *row, const struct rt_lane *lane,
                              const struct rt_step *step, uint32_t nth, uint64_t *offset)
@@ -41,6 +48,8 @@ static inline size_t tile_of(const struct rt_row *row, const struct rt_lane *lan
         if (count > row->tile)
             count = row->tile;
     }
+    if (step->limit)
+        count = count_within(first - step->begin * row->count, count, *step->limit);
     *offset = first * row->elem_bytes;
     return (size_t)count;
 }

@@ -37,6 +37,15 @@ static inline enum outcome do_wait(struct peal_comm *comm, const struct rt_row *
     return WENT;
 }
 
+static inline enum outcome do_learn(struct peal_comm *comm, const struct rt_row *row,
+                                    const struct rt_step *step)
+{
+    enum outcome outcome = do_wait(comm, row, step);
+    if (outcome == WENT)
+        rt_count_learn(comm, row, step);
+    return outcome;
+}
+
 static inline enum outcome do_signal(struct peal_comm *comm, struct rt_lane *lane,
                                      const struct rt_step *step)
 {
@@ -72,6 +81,11 @@ static inline enum outcome do_step(struct peal_comm *comm, const struct rt_row *
         return rt_async_move(comm, row, lane, step) ? WENT : BLOCKED;
     case RT_SIGNAL:
         return do_signal(comm, lane, step);
+    case RT_TELL:
+        rt_count_tell(comm, step);
+        return do_signal(comm, lane, step);
+    case RT_LEARN:
+        return do_learn(comm, row, step);
     case RT_WAIT:
         return do_wait(comm, row, step);
     default:
@@ -100,7 +114,7 @@ static enum outcome run_lane(struct peal_comm *comm, const struct rt_row *row, s
 
 static uint32_t awaited_rank(const struct rt_row *row, const struct rt_step *step)
 {
-    if (step->kind == RT_WAIT)
+    if (step->kind == RT_WAIT || step->kind == RT_LEARN)
         return step->peer;
     for (unsigned i = 0; step->kind == RT_PACKET && i < step->nsrc; i++)
         if (row->operands[step->operands + i].packet)

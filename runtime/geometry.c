@@ -160,6 +160,9 @@ static peal_status no_row(const struct peal_comm *comm, uint32_t at, const struc
         return peal_fail(
             diag, PEAL_ERR_RANGE, "%s: %llu bytes are more than the table's largest, %llu", name,
             (unsigned long long)bytes, (unsigned long long)comm->rows[at - 1].max_bytes);
+    if (args->collective == PEAL_SENDRECV && args->root == args->peer)
+        return peal_fail(diag, PEAL_ERR_RANGE, "the table has no %s by list %u of pairs", name,
+                         args->root);
     if (args->collective == PEAL_SENDRECV)
         return peal_fail(diag, PEAL_ERR_RANGE, "the table has no %s from rank %u to rank %u", name,
                          args->root, args->peer);
@@ -195,8 +198,6 @@ static peal_status check_args(const struct peal_comm *comm, const struct rt_args
     if (args->root >= comm->nranks || args->peer >= comm->nranks)
         return peal_fail(diag, PEAL_ERR_ARG, "rank %u is not one of %u",
                          args->root >= comm->nranks ? args->root : args->peer, comm->nranks);
-    if (args->collective == PEAL_SENDRECV && args->root == args->peer)
-        return peal_fail(diag, PEAL_ERR_ARG, "rank %u sends to itself", args->root);
     return PEAL_OK;
 }
 

@@ -45,9 +45,8 @@ static void decode_slot(const struct decode *d, const struct plan_operand *from,
 /* In blocks, from where the chunk is in the message to where it is in a rank's buffer. */
 static uint64_t shift_of(const struct decode *d, const struct plan_operand *from)
 {
-    struct plan_held part = peal_plan_held(d->plan, from->rank, from->buffer);
     uint32_t block = from->index / (d->plan->nchunks / d->row->blocks);
-    return (uint64_t)((block - part.first) / part.stride) - block;
+    return (uint64_t)peal_plan_held_before(d->plan, from->rank, from->buffer, block) - block;
 }
 
 static void decode_operand(const struct decode *d, const struct plan_operand *from,
@@ -123,6 +122,16 @@ static void decode_operands(struct decode *d, const struct plan_step *from, stru
         d->comm->packet_sources = packets;
 }
 
+/* The proof has it that a rank moves only what it gives or gets. */
+static void decode_limit(const struct decode *d, struct rt_step *to)
+{
+    const struct peal_comm *comm = d->comm;
+    uint32_t giver = peal_plan_giver(d->plan, to->chunk);
+    to->begin = to->chunk / (d->plan->nchunks / d->row->blocks);
+    to->limit = giver == comm->rank ? &comm->send_counts[peal_plan_getter(d->plan, to->chunk)]
+                                    : &comm->recv_counts[giver];
+}
+
 static void decode_move(struct decode *d, const struct plan_step *from, struct rt_step *to)
 {
     to->kind = move_kind(from, d->rank->operands + from->operands);
@@ -136,6 +145,8 @@ static void decode_move(struct decode *d, const struct plan_step *from, struct r
         to->pieces = d->npieces;
         d->npieces += (from->more + 1) * from->ndst;
     }
+    if (d->row->counted)
+        decode_limit(d, to);
     decode_operands(d, from, to);
     to->shape = (uint8_t)kern_shape(to->nsrc, to->ndst);
     to->shape_one = (uint8_t)kern_shape(to->nsrc, 1);
@@ -153,6 +164,17 @@ static void decode_step(struct decode *d, const struct plan_step *from, struct r
         to->kind = RT_SIGNAL;
         to->after = from->after;
         to->out = &comm->sem_out[sem];
+        return;
+    case PLAN_TELL:
+        to->kind = RT_TELL;
+        to->after = PLAN_NO_EVENT;
+        to->out = &comm->sem_out[sem];
+        to->counts = rt_count(comm->base, &comm->layout, from->peer, 0, comm->rank);
+        return;
+    case PLAN_LEARN:
+        to->kind = RT_LEARN;
+        to->in = &comm->sem_in[sem];
+        to->counts = rt_count(comm->base, &comm->layout, comm->rank, 0, from->peer);
         return;
     case PLAN_WAIT:
         to->kind = RT_WAIT;
@@ -174,7 +196,7 @@ static void count_waits(struct rt_row *row, const struct rt_lane *lane)
 {
     for (uint32_t i = lane->first; i < lane->last; i++) {
         struct rt_step *step = &row->steps[i];
-        for (uint32_t j = lane->first; step->kind == RT_WAIT && j < lane->last; j++) {
+        for (uint32_t j = lane->first; step->in && j < lane->last; j++) {
             if (row->steps[j].in != step->in)
                 continue;
             if (j >= lane->body && j < lane->post)
@@ -235,7 +257,7 @@ static void note_step(struct decode *d, uint32_t rank, const struct plan_step *s
 static void note_engine(struct peal_comm *comm, const struct plan_rank *rank,
                         const struct plan_step *step)
 {
-    if (!peal_plan_op_moves(step->op) && step->op != PLAN_SIGNAL)
+    if (!peal_plan_op_moves(step->op) && !peal_plan_op_signals(step->op))
         return;
     comm->engines |= 1u << step->engine;
     /* A host rank's own loads and stores are what its plan asks for; all else stands in. */
@@ -299,6 +321,26 @@ static peal_status copy_weights(struct decode *d)
     return PEAL_OK;
 }
 
+/* Of a list of pairs, whose blocks lie anywhere: which ones, of the input and then the output. */
+static peal_status list_blocks(struct decode *d)
+{
+    struct rt_row *row = d->row;
+    if (!d->plan->npairs)
+        return PEAL_OK;
+    row->listed = peal_calloc(d->comm->ctx, (size_t)row->in.blocks + row->out.blocks + 1,
+                              sizeof *row->listed);
+    if (!row->listed)
+        return PEAL_ERR_MEMORY;
+    uint32_t in = 0, out = row->in.blocks;
+    for (uint32_t i = 0; i < d->plan->npairs; i++) {
+        if (d->plan->pairs[2 * (size_t)i] == d->comm->rank)
+            row->listed[in++] = i;
+        if (d->plan->pairs[2 * (size_t)i + 1] == d->comm->rank)
+            row->listed[out++] = i;
+    }
+    return PEAL_OK;
+}
+
 static peal_status row_memory(struct decode *d)
 {
     peal_ctx *ctx = d->comm->ctx;
@@ -321,6 +363,7 @@ static peal_status row_memory(struct decode *d)
         if (!row->events || !row->pieces)
             return PEAL_ERR_MEMORY;
     }
+    PEAL_TRY(list_blocks(d));
     return copy_weights(d);
 }
 
@@ -337,6 +380,7 @@ static void decode_shape(struct decode *d)
     row->in = peal_plan_held(plan, d->comm->rank, PLAN_BUF_IN);
     row->out = peal_plan_held(plan, d->comm->rank, PLAN_BUF_OUT);
     row->alias = (uint64_t)row->in.first - row->out.first;
+    row->counted = plan->collective == PEAL_ALLTOALLV;
     row->knows_in_place = (uint8_t)(what->in_place != 0);
     row->all_in_place = (uint8_t)(what->in_place && !what->rooted);
 }
@@ -347,7 +391,6 @@ static void decode_row(struct decode *d)
     row->id = d->plan->id;
     row->max_bytes = d->plan->max_bytes;
     row->tile_bytes = d->plan->tile_bytes;
-    decode_shape(d);
     note_ranks(d);
     for (uint32_t i = 0; i < row->nchunks; i++)
         row->reach |= row->reached[i];
@@ -383,6 +426,7 @@ static peal_status make_row(struct decode *d)
         return PEAL_ERR_MEMORY;
     for (uint32_t i = 0; i < slots; i++)
         d->writers[i] = RT_NOBODY;
+    decode_shape(d);
     peal_status status = row_memory(d);
     if (status == PEAL_OK)
         decode_row(d);
@@ -442,6 +486,8 @@ peal_status rt_image_make(struct peal_comm *comm, const peal_table *table, peal_
 {
     peal_status status = make_sems(comm);
     if (status == PEAL_OK)
+        status = rt_counts_make(comm);
+    if (status == PEAL_OK)
         status = make_rows(comm, table);
     if (status == PEAL_OK)
         status = make_buffers(comm);
@@ -452,6 +498,9 @@ static void free_row(peal_ctx *ctx, struct rt_row *row)
 {
     peal_free(ctx, row->bounds, ((size_t)row->nchunks + 1) * sizeof *row->bounds);
     peal_free(ctx, row->reached, row->nchunks * sizeof *row->reached);
+    if (row->listed)
+        peal_free(ctx, row->listed,
+                  ((size_t)row->in.blocks + row->out.blocks + 1) * sizeof *row->listed);
     peal_free(ctx, row->prefix, ((size_t)row->nchunks + 1) * sizeof *row->prefix);
     peal_free(ctx, row->lanes, row->nlanes * sizeof *row->lanes);
     peal_free(ctx, row->steps, row->nsteps * sizeof *row->steps);
@@ -467,6 +516,7 @@ void rt_image_free(struct peal_comm *comm)
     for (uint32_t i = 0; i < comm->nrows; i++)
         free_row(ctx, &comm->rows[i]);
     peal_free(ctx, comm->rows, comm->nrows * sizeof *comm->rows);
+    rt_counts_free(comm);
     peal_free(ctx, comm->sem_out, cells * sizeof *comm->sem_out);
     peal_free(ctx, comm->sem_in, cells * sizeof *comm->sem_in);
     peal_free(ctx, comm->src, (PLAN_OPERANDS_MAX + 1) * sizeof *comm->src);

@@ -43,6 +43,9 @@ static void measure(const peal_table *table, struct rt_layout *layout)
             layout->packet_bytes = pages(packets);
         if (pages(scratch) > layout->scratch_bytes)
             layout->scratch_bytes = pages(scratch);
+        if (plan->collective == PEAL_ALLTOALLV)
+            layout->count_bytes =
+                (layout->nranks * sizeof(rt_word) + RT_LINE - 1) / RT_LINE * RT_LINE;
         if (plan->nsems > layout->nsems)
             layout->nsems = plan->nsems;
     }
@@ -59,6 +62,9 @@ static int place(struct rt_layout *layout)
         return 0;
     layout->sems = total;
     if (!add_each(&total, n * n * layout->nsems, RT_LINE))
+        return 0;
+    layout->counts = total;
+    if (!add_each(&total, 2 * n, layout->count_bytes))
         return 0;
     layout->packets = total;
     if (!add_each(&total, 2 * n, layout->packet_bytes))

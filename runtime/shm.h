@@ -33,11 +33,13 @@ typedef _Atomic uint32_t rt_half;
 struct rt_layout {
     uint32_t nranks;
     uint32_t nsems;
+    uint64_t count_bytes; /* of one rank and parity: a word from each rank, where counts are told */
     uint64_t packet_bytes; /* of one rank and parity */
     uint64_t scratch_bytes;
     uint64_t heap_bytes; /* of one rank */
     uint64_t boards;     /* offsets */
     uint64_t sems;
+    uint64_t counts;
     uint64_t packets;
     uint64_t scratch;
     uint64_t heap;
@@ -105,6 +107,14 @@ static inline rt_word *rt_sem(char *base, const struct rt_layout *layout, uint32
 {
     uint64_t at = ((uint64_t)consumer * layout->nranks + producer) * layout->nsems + index;
     return (rt_word *)(void *)(base + layout->sems + at * RT_LINE);
+}
+
+/* Where a rank finds what `producer` told it in calls of a parity. */
+static inline rt_word *rt_count(char *base, const struct rt_layout *layout, uint32_t consumer,
+                                uint32_t parity, uint32_t producer)
+{
+    uint64_t at = layout->count_bytes * (2ull * consumer + parity);
+    return (rt_word *)(void *)(base + layout->counts + at) + producer;
 }
 
 /* ---- mapping */

@@ -41,26 +41,32 @@ static void copy_block(const struct peal_comm *comm, const struct rt_row *row, u
     uint32_t chunks = row->nchunks / row->blocks;
     uint32_t last = (block + 1) * chunks;
     uint64_t start = row->bounds[block * chunks];
+    uint64_t length = rt_block_length(comm, row, block) * row->elem_bytes;
     for (uint32_t i = block * chunks; i < last; i++) {
         if (!(row->reached[i] & reach))
             continue;
         uint64_t first = (row->bounds[i] - start) * row->elem_bytes;
         while (i + 1 < last && row->reached[i + 1] & reach)
             i++;
-        uint64_t bytes = (row->bounds[i + 1] - start) * row->elem_bytes - first;
-        if (row->stream)
+        uint64_t end = (row->bounds[i + 1] - start) * row->elem_bytes;
+        end = end < length ? end : length;
+        uint64_t bytes = end > first ? end - first : 0;
+        if (bytes && row->stream)
             comm->kern->stream(to + first, from + first, (size_t)bytes);
         else if (bytes)
             memcpy(to + first, from + first, (size_t)bytes);
     }
 }
 
-static void copy_reached(const struct peal_comm *comm, const struct rt_row *row,
-                         const struct plan_held *part, uint8_t reach, char *to, const char *from)
+static void copy_reached(const struct peal_comm *comm, const struct rt_row *row, uint8_t reach,
+                         char *to, const char *from)
 {
-    for (uint32_t i = 0; i < part->blocks; i++)
-        copy_block(comm, row, part->first + i * part->stride, reach, to + i * row->block_bytes,
-                   from + i * row->block_bytes);
+    const struct plan_held *part = reach == RT_REACH_IN ? &row->in : &row->out;
+    uint32_t before = reach == RT_REACH_IN ? 0 : row->in.blocks;
+    for (uint32_t i = 0; i < part->blocks; i++) {
+        uint32_t block = row->listed ? row->listed[before + i] : part->first + i * part->stride;
+        copy_block(comm, row, block, reach, to + i * row->block_bytes, from + i * row->block_bytes);
+    }
 }
 
 /* Lets peers reach what they have to. In place the input that they read stays as it was, while
@@ -75,7 +81,7 @@ peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag
     PEAL_TRY(reserve_staging(comm, most, diag));
     if (stage_in) {
         comm->shared_in = staged(comm, 0);
-        copy_reached(comm, row, &row->in, RT_REACH_IN, comm->shared_in, comm->in);
+        copy_reached(comm, row, RT_REACH_IN, comm->shared_in, comm->in);
     }
     if (stage_out)
         comm->shared_out = staged(comm, 1);
@@ -85,5 +91,5 @@ peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag
 void rt_unstage(const struct peal_comm *comm, const struct rt_row *row)
 {
     if (comm->shared_out != comm->out)
-        copy_reached(comm, row, &row->out, RT_REACH_OUT, comm->out, comm->shared_out);
+        copy_reached(comm, row, RT_REACH_OUT, comm->out, comm->shared_out);
 }

@@ -141,8 +141,9 @@ typedef enum peal_op {
 #define PEAL_OP_COUNT 5
 
 /* What a call moves, and how its bytes are counted (as nccl-tests counts them): one rank's
- * buffer for allreduce, reduce, broadcast and sendrecv; the whole buffer of N blocks for
- * reduce-scatter, allgather, scatter, gather and alltoall. */
+ * buffer for allreduce, reduce and broadcast; what goes from one rank to another for sendrecv; the
+ * whole buffer of N blocks for reduce-scatter, allgather, scatter, gather and alltoall; for
+ * alltoallv that of N full blocks. */
 typedef enum peal_collective {
     PEAL_ALLREDUCE = 0,
     PEAL_REDUCE_SCATTER = 1, /* rank r gets block r of the reduction */
@@ -152,10 +153,11 @@ typedef enum peal_collective {
     PEAL_SCATTER = 5,        /* block r of the root's buffer to rank r */
     PEAL_GATHER = 6,         /* block r of the root's buffer from rank r */
     PEAL_ALLTOALL = 7,       /* block j of rank i becomes block i of rank j */
-    PEAL_SENDRECV = 8,       /* from the root to the peer */
-    PEAL_BARRIER = 9         /* nothing but that all have entered */
+    PEAL_SENDRECV = 8,       /* from the root to the peer, or from and to those of a list */
+    PEAL_BARRIER = 9,        /* nothing but that all have entered */
+    PEAL_ALLTOALLV = 10      /* alltoall of blocks whose lengths the calls say */
 } peal_collective;
-#define PEAL_COLLECTIVE_COUNT 10
+#define PEAL_COLLECTIVE_COUNT 11
 
 /* Link classes, ordered from near to far: the class of a path is the farthest
  * of its links. */
@@ -371,9 +373,24 @@ typedef struct peal_request {
     uint32_t max_sms;
     /* 1: no SM at all: copy engines and the network move everything. Not for what reduces. */
     int zero_sm;
+    /* The ranks of the fabric that take part, by their rank in the group, which is what root,
+     * peer and the plan count; each once, in any order. NULL: the first `ranks`. Where both are
+     * given, ranks is group_size or 0. */
+    const uint32_t *group;
+    uint32_t group_size;
+    /* Groups of as many ranks that run the same collective at the same time, one behind the
+     * other, disjoint: rank i of each does what rank i of the group does, and what they share
+     * with it is loaded by all of them. */
+    const uint32_t *siblings;
+    uint32_t nsiblings; /* groups */
+    /* sendrecv by a list: who sends and who receives each block, from and to by turns; a rank may
+     * be in many of them, also with itself. root and peer are then the list's number, by which
+     * calls name it, and equal. NULL: one block, from root to peer. */
+    const uint32_t *pairs;
+    uint32_t npairs;
 } peal_request;
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
@@ -383,7 +400,7 @@ PEAL_API const char *peal_algorithm_name(uint32_t index);
 /* Chooses a schedule for each size: a table of size ranges in rising order, the
  * crossovers found by bisection. It ends early where an algorithm that was asked
  * for serves no larger message. Rows are predictions until peal_table_compile.
- * Reads the fabric; keeps no pointer to it. Errors: ARG, UNSUPPORTED (the
+ * Reads the fabric and the request's lists; keeps no pointer to them. Errors: ARG, UNSUPPORTED (the
  * algorithm cannot serve this fabric), MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric *fabric,
                                                 const peal_request *request, peal_diag *diag,
@@ -448,6 +465,7 @@ typedef struct peal_row_info {
     /* Once proven: equal for plans that add up every element in the same order and round at the
      * same places; 0: there is no one order, or nothing is reduced. */
     uint64_t order;
+    double time_alone_us; /* predicted at max_bytes, were no sibling under way; 0: unknown */
 } peal_row_info;
 
 PEAL_API PEAL_CHECK peal_status peal_table_get(const peal_table *table, peal_table_info *info);
@@ -489,6 +507,10 @@ typedef struct peal_step_info {
  * holds no program. */
 PEAL_API PEAL_CHECK peal_status peal_table_id(const peal_table *table, uint32_t row,
                                               char id_out[33]);
+/* The pairs of a row of sendrecv by a list, from and to by turns; NULL and 0 where there is none.
+ * They live as long as the table. */
+PEAL_API const uint32_t *peal_table_pairs(const peal_table *table, uint32_t row,
+                                          uint32_t *count_out);
 PEAL_API PEAL_CHECK peal_status peal_table_lanes(const peal_table *table, uint32_t row,
                                                  uint32_t rank, uint32_t *count_out);
 PEAL_API PEAL_CHECK peal_status peal_table_step(const peal_table *table, uint32_t row,
@@ -612,7 +634,8 @@ PEAL_API PEAL_CHECK peal_status peal_sim_event_get(const peal_sim *sim, uint32_t
 
 /* Writes a simulation that has kept everything: "trace", the timeline for Chrome's and Perfetto's
  * viewers; "flows", a graph of flows for other simulators (peal.flows/1); "steps", every transfer
- * and what it leaves in the ranks' chunks, up to 64 ranks. Errors: ARG, MEMORY, and the writer's. */
+ * and what it leaves in the ranks' chunks, up to 64 ranks. Errors: ARG, MEMORY, and the writer's.
+ */
 PEAL_API PEAL_CHECK peal_status peal_sim_write(const peal_sim *sim, const char *form,
                                                peal_write_fn write, void *user, peal_diag *diag);
 
@@ -621,7 +644,10 @@ typedef struct peal_emit_params {
     uint64_t bytes;     /* of the message; 0: the row's max_bytes */
     int collapse_hosts; /* dot: hosts as nodes */
 } peal_emit_params;
-#define PEAL_EMIT_PARAMS_INIT {sizeof(peal_emit_params), 0, 0}
+#define PEAL_EMIT_PARAMS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(peal_emit_params), 0, 0                                                             \
+    }
 /* Writes a compiled row for other programs: "dot", a graph for Graphviz; "goal", a schedule for
  * LogGOPSim and ATLAHS. Errors: ARG, RANGE, MEMORY, and the writer's. */
 PEAL_API PEAL_CHECK peal_status peal_table_emit(const peal_table *table, uint32_t row,
@@ -679,7 +705,7 @@ PEAL_API void *peal_mem_alloc(peal_comm *comm, size_t bytes);
  * count is the number of elements of one block: of the whole buffer for allreduce, reduce,
  * broadcast and sendrecv; of what one rank gives or gets for reduce-scatter, allgather, scatter
  * and gather, whose larger buffer holds N blocks in rank order; of what goes from one rank to
- * another for alltoall, whose buffers both hold N.
+ * another for alltoall, and at most so for alltoallv, whose buffers both hold N.
  *
  * In place: out == in for allreduce, reduce and broadcast; in == out + rank * count for allgather
  * and, at the root, gather; out == in + rank * count for reduce-scatter and, at the root, scatter.
@@ -707,7 +733,20 @@ PEAL_API PEAL_CHECK peal_status peal_gather(peal_comm *comm, const void *in, voi
                                             peal_diag *diag);
 PEAL_API PEAL_CHECK peal_status peal_alltoall(peal_comm *comm, const void *in, void *out,
                                               size_t count, peal_dtype dtype, peal_diag *diag);
-/* From rank `from` to rank `to`; in is used by the former, out by the latter. */
+/* Block j of in goes to rank j, as far as it is filled: its first send_counts[j] elements, at most
+ * `count`, which all ranks give alike. Blocks lie `count` elements apart in both buffers, whatever
+ * their lengths. Block i of out gets what rank i sent, the rest of it stays as it was, and
+ * recv_counts[i] (NULL: not wanted) says how much it is. Both lists have an entry for each rank.
+ * A rank that gives a count beyond `count` sends nothing, and the call ends with ERR_ARG on all
+ * ranks, which name it; the comm is as good as after any call, out is undefined. */
+PEAL_API PEAL_CHECK peal_status peal_alltoallv(peal_comm *comm, const void *in,
+                                               const size_t *send_counts, void *out,
+                                               size_t *recv_counts, size_t count, peal_dtype dtype,
+                                               peal_diag *diag);
+/* From rank `from` to rank `to`; in is used by the former, out by the latter. With from == to: by
+ * the list of pairs of this number (`root` and `peer` of its request), where in holds a block for
+ * each pair the rank sends in, in the list's order, and out one for each it receives in. All ranks
+ * call, also those that neither send nor receive: calls of a comm are numbered. */
 PEAL_API PEAL_CHECK peal_status peal_sendrecv(peal_comm *comm, const void *in, void *out,
                                               size_t count, peal_dtype dtype, uint32_t from,
                                               uint32_t to, peal_diag *diag);

@@ -22,7 +22,7 @@ expect_out '^ +1024 +256 +float +none +0 '
 expect_out '^ +1024 +128 +float +sum +-1 .*[a-z]+$'
 expect_out '^ +1024 +256 +float +none +0>1 .* 0 +N/A +N/A +N/A +N/A +[a-z]+$'
 expect_out '^ +0 +0 +none +none +-1 .* N/A +[a-z]+$'
-[ "$(grep -c '^# Out of bounds values : 0 OK$' out)" = 10 ] || die "ten collectives, ten summaries"
+[ "$(grep -c '^# Out of bounds values : 0 OK$' out)" = 11 ] || die "eleven collectives, eleven summaries"
 expect 0 "$PEAL" bench host:3 --collective gather,alltoall --root 2 --sizes 8:4K --factor 8 --json \
     --threads --iters 5
 expect_json 'set(r["collective"] for r in j["rows"]) == {"gather", "alltoall"} and j["wrong"] == 0'

@@ -78,21 +78,21 @@ expect_json 'j["steps"] > 0 and j["seconds"] >= 0'
 
 # Several collectives in one file.
 expect 0 "$PEAL" compile "$h100" --ranks 2 --bytes 8:64K --collective all -o all.peal
-expect_out '^all.peal: allreduce, .*broadcast \(root 0\), .*sendrecv \(rank 0 to rank 1\), barrier, 2 ranks, .*proven'
+expect_out '^all.peal: allreduce, .*broadcast \(root 0\), .*sendrecv \(rank 0 to rank 1\), barrier, alltoallv, 2 ranks, .*proven'
 expect_out '^ *[0-9]+ +sendrecv +0>1 '
 expect_out '^ *[0-9]+ +alltoall +- '
 expect 0 "$PEAL" compile "$h100" --ranks 2 --bytes 8:64K --collective all --json -o all.peal
-expect_json 'j["collective"] is None and len(j["collectives"]) == 10 and j["verified"]'
+expect_json 'j["collective"] is None and len(j["collectives"]) == 11 and j["verified"]'
 expect_json 'set(r["collective"] for r in j["rows"]) == set(c["collective"] for c in j["collectives"])'
 expect 0 "$PEAL" verify all.peal
-expect_out '^proven: allreduce, .*barrier by 2 ranks'
+expect_out '^proven: allreduce, .*barrier, alltoallv by 2 ranks'
 expect 0 "$PEAL" verify all.peal --json
-expect_json 'j["ok"] and len(j["collectives"]) == 10'
+expect_json 'j["ok"] and len(j["collectives"]) == 11'
 expect 0 "$PEAL" dump all.peal -o all.txt
 expect 0 "$PEAL" asm all.txt -o again.peal
 expect_same again.peal all.peal
 expect 0 "$PEAL" plan all.peal --json
-expect_json '[t["collective"] for t in j["tables"]][-1] == "barrier" and len(j["tables"]) == 10'
+expect_json '[t["collective"] for t in j["tables"]][-1] == "alltoallv" and len(j["tables"]) == 11'
 expect 0 "$PEAL" plan all.peal --collective sendrecv --json
 expect_json 'j["collective"] == "sendrecv" and (j["root"], j["peer"]) == (0, 1)'
 expect 0 "$PEAL" dump all.peal --collective gather,barrier --json

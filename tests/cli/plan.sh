@@ -50,7 +50,7 @@ expect 0 "$PEAL" plan "$h100" --collective reduce --json
 expect_json 'j["collective"] == "reduce" and j["root"] == 0 and j["rows"]'
 expect 0 "$PEAL" plan "$h100" --collective all --ranks 2 --bytes 1M --explain
 expect_out '^sendrecv \(rank 0 to rank 1\) by 2 ranks; '
-[ "$(grep -c 'by 2 ranks; ' out)" = 10 ] || die "ten collectives are not ten tables"
+[ "$(grep -c 'by 2 ranks; ' out)" = 11 ] || die "eleven collectives are not eleven tables"
 expect 0 "$PEAL" plan "$h100" --collective all --ranks 1 --bytes 1M
 expect 0 "$PEAL" plan "$h100" --collective reduce-scatter --bytes 64M --candidates
 expect_out 'candidates at 64M'

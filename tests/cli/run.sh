@@ -43,8 +43,8 @@ expect 0 "$PEAL" run "$h100" --ranks 3 --collective all --root 2,0 --bytes 4K,30
 expect_out '^ +3 ranks  gather +2 .* in .* right$'
 expect_out '^ +3 ranks  barrier +- .* right$'
 # Packed trees on a cube mesh and over a network.
-for topology in "$topologies/dgx1-v100.xml" "$topologies/cluster-h100-2.xml"; do
-    expect 0 "$PEAL" run "$topology" --ranks 3,7 --algorithm packed --collective all --root 0,2 \
+for machine in dgx1-v100.xml:3,7 cluster-h100-2.xml:11; do
+    expect 0 "$PEAL" run "$topologies/${machine%:*}" --ranks "${machine#*:}" --algorithm packed --collective all --root 0,2 \
         --count 0,1,1003 --dtype float16,int64 --placement both --tile 1K --check
     expect_out 'elements compared, all right'
 done
@@ -75,7 +75,7 @@ expect 2 "$PEAL" run host:3 --collective sendrecv --peer 0
 # A plan file runs as it is.
 expect 0 "$PEAL" compile host:2 --collective all --bytes 8:64K -o all.peal
 expect 0 "$PEAL" run all.peal --bytes 64K,8 --placement both --check --json
-expect_json 'len(set(r["collective"] for r in j["runs"])) == 10 and j["wrong"] == 0'
+expect_json 'len(set(r["collective"] for r in j["runs"])) == 11 and j["wrong"] == 0'
 expect 0 "$PEAL" run all.peal --collective gather --root 0 --bytes 8 --check
 expect 2 "$PEAL" run all.peal --collective gather --root 1 --bytes 8
 expect 0 "$PEAL" compile host:2 --bytes 8:64K -o x.peal

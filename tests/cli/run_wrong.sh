@@ -74,6 +74,19 @@ MOVES(peal_broadcast, 1, 1, COMMA uint32_t root, COMMA root)
 MOVES(peal_scatter, 2, 1, COMMA uint32_t root, COMMA root)
 MOVES(peal_gather, 1, 2, COMMA uint32_t root, COMMA root)
 MOVES(peal_sendrecv, 1, 1, COMMA uint32_t from COMMA uint32_t to, COMMA from COMMA to)
+peal_status peal_alltoallv(peal_comm *comm, const void *in, const size_t *send, void *out,
+                           size_t *came, size_t count, peal_dtype dtype, peal_diag *diag)
+{
+    peal_status status = REAL(peal_alltoallv)(comm, in, send, out, came, count, dtype, diag);
+    if (!mine(comm))
+        return status;
+    spoil(in, 2 * count * peal_dtype_size(dtype), out, 2 * count * peal_dtype_size(dtype), dtype);
+    if (!strcmp(getenv("SPOIL"), "count"))
+        came[0]++;
+    if (!strcmp(getenv("SPOIL"), "short")) /* the last element of the block from rank 0 */
+        ((char *)out)[count * peal_dtype_size(dtype) - 1] ^= 1;
+    return status;
+}
 peal_status peal_barrier(peal_comm *comm, peal_diag *diag)
 {
     if (!strcmp(getenv("SPOIL"), "barrier"))
@@ -120,6 +133,12 @@ for collective in reduce-scatter allgather alltoall broadcast scatter sendrecv; 
     spoiled_of "$collective" behind
     expect_err 'guard of out'
 done
+spoiled_of alltoallv count
+expect_err 'rank 1, count of rank 0 '
+spoiled_of alltoallv short
+expect_err 'rank 1, (element|behind the end) 99 '
+spoiled_of alltoallv behind
+expect_err 'guard of out'
 spoiled_of gather element --root 1
 expect_err '\(root 1\) .*rank 1, element 17 is '
 spoiled_of alltoall input

@@ -59,6 +59,11 @@ for arg in "$@"; do
     done
 done
 
+# A rank of a group is not the fabric's: one file leads from one to the other.
+if grep -n 'peal_topo_path(' "$root"/compiler/*.c | grep -v '/group_ranks\.c:'; then
+    complain "the compiler asks for paths other than by peal_group_path"
+fi
+
 # What no include path can hold: a way around it.
 for room in $all_rooms; do
     if grep -nE '#[[:space:]]*include[[:space:]]*["<](\.\./|/)' -r "$root/$room" "$root/include"; then

@@ -356,9 +356,9 @@ static inline int model_lane_step(struct model *m, struct model_lane *lane)
     const struct plan_lane *code = &program->lanes[lane->lane];
     const struct plan_step *step = &program->steps[code->first + lane->pc];
     int went;
-    if (step->op == PLAN_SIGNAL)
+    if (peal_plan_op_signals(step->op))
         went = 2 * model_signal(m, lane, rank->call, step);
-    else if (step->op == PLAN_WAIT)
+    else if (peal_plan_op_waits(step->op))
         went = 2 * model_wait(m, lane, rank->call, step);
     else if (step->op == PLAN_AWAIT) {
         struct model_event *event = model_event_of(m, lane, rank->call, step->event);
@@ -505,7 +505,7 @@ static inline void model_actors(struct model *m)
                 used[m->nranks + r * PLAN_LANES_MAX + l] = 1;
                 for (uint32_t i = 0; i < code->pre + code->body + code->post; i++) {
                     const struct plan_step *step = &program->steps[code->first + i];
-                    if (step->op == PLAN_SIGNAL)
+                    if (peal_plan_op_signals(step->op))
                         used[m->nranks + lanes +
                              (model_sem_of(m, r, step->peer, step->sem) - m->sems)] = 1;
                     if (step->event != PLAN_NO_EVENT)

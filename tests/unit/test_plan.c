@@ -302,7 +302,7 @@ static const struct spoilt spoilts[] = {
                  "has none"},
     {spoil_packets, "rank 0 lane 0 step 0 (put): packets are not moved in spans"},
     {spoil_event, "rank 0 lane 0 step 0 (put): a step of sm has no event"},
-    {spoil_op, "rank 0 lane 0 step 0: opcode 9 is not below 9"},
+    {spoil_op, "rank 0 lane 0 step 0: opcode 11 is not below 11"},
     {spoil_engine, "rank 0 lane 0 step 0 (put): engine 6 is not below 6"},
     {spoil_operands, "rank 0 lane 0 step 0 (put): operands beyond those of the rank"},
     {spoil_zero, "rank 0 lane 0 step 0 (put): an operand's field zero is set"},

@@ -208,7 +208,7 @@ static int argument_body(struct rank_thread *self)
                  peal_broadcast(comm, d, NULL, 4, f, 0, NULL) != PEAL_ERR_ARG ||
                  peal_broadcast(comm, d, d, 4, f, 1, NULL) != PEAL_ERR_RANGE ||
                  peal_gather(comm, NULL, d, 4, f, 0, NULL) != PEAL_ERR_ARG ||
-                 peal_sendrecv(comm, d, d, 4, f, 1, 1, NULL) != PEAL_ERR_ARG ||
+                 peal_sendrecv(comm, d, d, 4, f, 1, 1, NULL) != PEAL_ERR_RANGE ||
                  peal_sendrecv(comm, d, d, 4, f, 1, 0, NULL) != PEAL_ERR_RANGE ||
                  peal_allgather(comm, d, d + 32, SIZE_MAX / 6, f, NULL) != PEAL_ERR_RANGE ||
                  peal_allgather(comm, d, d + 32, 1 << 20, f, NULL) != PEAL_ERR_RANGE ||

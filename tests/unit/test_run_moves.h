@@ -38,7 +38,8 @@ static inline int coll_rooted(peal_collective collective)
 
 static inline int coll_in_place(peal_collective collective)
 {
-    return collective != PEAL_ALLTOALL && collective != PEAL_SENDRECV && collective != PEAL_BARRIER;
+    return collective != PEAL_ALLTOALL && collective != PEAL_ALLTOALLV &&
+           collective != PEAL_SENDRECV && collective != PEAL_BARRIER;
 }
 
 /* Blocks that a rank gives, and gets. */
@@ -47,6 +48,7 @@ static inline unsigned coll_gives(const struct coll_call *c, unsigned rank)
     switch (c->collective) {
     case PEAL_REDUCE_SCATTER:
     case PEAL_ALLTOALL:
+    case PEAL_ALLTOALLV:
         return c->ranks;
     case PEAL_BROADCAST:
     case PEAL_SENDRECV:
@@ -65,6 +67,7 @@ static inline unsigned coll_gets(const struct coll_call *c, unsigned rank)
     switch (c->collective) {
     case PEAL_ALLGATHER:
     case PEAL_ALLTOALL:
+    case PEAL_ALLTOALLV:
         return c->ranks;
     case PEAL_REDUCE:
         return rank == c->root;
@@ -106,6 +109,7 @@ static inline int64_t coll_gotten(const struct coll_call *c, unsigned rank, size
     case PEAL_SCATTER:
         return coll_given(c, c->root, rank * c->count + i);
     case PEAL_ALLTOALL:
+    case PEAL_ALLTOALLV:
         return coll_given(c, (unsigned)block, rank * c->count + within);
     default:
         return coll_given(c, c->root, i);
@@ -113,6 +117,29 @@ static inline int64_t coll_gotten(const struct coll_call *c, unsigned rank, size
 }
 
 /* ---- one call */
+
+/* What rank `from` sends rank `to` of a block in an alltoallv: nothing, all, or a part. */
+static inline size_t coll_length(const struct coll_call *c, unsigned from, unsigned to)
+{
+    uint64_t mixed = (from * 31u + to * 17u + c->salt + 1) * 0x9e3779b97f4a7c15u >> 33;
+    return mixed % 4 == 0 ? 0 : mixed % 4 == 1 ? c->count : (size_t)(mixed / 4 % (c->count + 1));
+}
+
+static inline peal_status coll_ragged(peal_comm *comm, const struct coll_call *c, const void *in,
+                                      void *out, peal_diag *diag)
+{
+    size_t send[RANKS_MAX], got[RANKS_MAX];
+    peal_comm_info info = {.size = sizeof info};
+    if (peal_comm_get(comm, &info) != PEAL_OK)
+        return PEAL_ERR_INTERNAL;
+    for (unsigned r = 0; r < c->ranks; r++)
+        send[r] = coll_length(c, info.rank, r);
+    peal_status status = peal_alltoallv(comm, in, send, out, got, c->count, c->dtype, diag);
+    for (unsigned r = 0; status == PEAL_OK && r < c->ranks; r++)
+        if (got[r] != coll_length(c, r, info.rank))
+            return PEAL_ERR_INTERNAL;
+    return status;
+}
 
 static inline peal_status coll_make(peal_comm *comm, const struct coll_call *c, const void *in,
                                     void *out, peal_diag *diag)
@@ -134,6 +161,8 @@ static inline peal_status coll_make(peal_comm *comm, const struct coll_call *c, 
         return peal_gather(comm, in, out, c->count, c->dtype, c->root, diag);
     case PEAL_ALLTOALL:
         return peal_alltoall(comm, in, out, c->count, c->dtype, diag);
+    case PEAL_ALLTOALLV:
+        return coll_ragged(comm, c, in, out, diag);
     case PEAL_SENDRECV:
         return peal_sendrecv(comm, in, out, c->count, c->dtype, c->root, c->peer, diag);
     default:
@@ -186,6 +215,13 @@ static inline int coll_check(const struct coll_call *c, unsigned rank, const str
     size_t elem = peal_dtype_size(c->dtype);
     for (size_t i = 0; i < b->out_bytes / elem; i++) {
         int64_t wanted = coll_gotten(c, rank, i);
+        int beyond = c->collective == PEAL_ALLTOALLV &&
+                     i % c->count >= coll_length(c, (unsigned)(i / c->count), rank);
+        for (size_t k = 0; beyond && k < elem; k++)
+            if ((unsigned char)b->out[i * elem + k] != 0xee)
+                return coll_say(c, rank, problem, "behind a block's end", i, 0, 0);
+        if (beyond)
+            continue;
         if (get_element(b->out, i, c->dtype) != wanted)
             return coll_say(c, rank, problem, "output", i, get_element(b->out, i, c->dtype),
                             wanted);

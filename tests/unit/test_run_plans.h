@@ -194,7 +194,8 @@ static inline void write_spans(const struct plan_text *p, unsigned long long lo,
         for (unsigned i = 1; i < n; i++) {
             unsigned to = (r + i) % n;
             char event[16] = "";
-            (void)snprintf(event, sizeof event, async ? " e%u" : "", i);
+            if (async)
+                (void)snprintf(event, sizeof event, " e%u", i);
             fprintf(p->to, "wait r%u.2 lag %u\nput c%u*3+%u: in[%u] -> r%u.s0[%u]@%u %s%s\n", to,
                     p->depth, own * to, stride, own * to, to, 3 * r, link_of(p, r, to), p->engine,
                     event);
@@ -209,7 +210,8 @@ static inline void write_spans(const struct plan_text *p, unsigned long long lo,
         for (unsigned i = 1; i < n; i++) {
             unsigned to = (r + i) % n;
             char event[16] = "";
-            (void)snprintf(event, sizeof event, async ? " e%u" : "", n + i);
+            if (async)
+                (void)snprintf(event, sizeof event, " e%u", n + i);
             fprintf(p->to, "put c%u*3+%u: %s[%u] -> r%u.out[%u]@%u %s%s\n", own * r, stride,
                     i % 2 ? "out" : "s0", i % 2 ? own * r : 3 * r, to, own * r, link_of(p, r, to),
                     p->engine, event);

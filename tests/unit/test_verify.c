@@ -563,8 +563,8 @@ START_TEST(capabilities)
             {"lane body signal r1.0 sm", "lane body wait r0.0"});
     REFUSED("capability", 0, 0, 0, "engine sm cannot signal rank 1", ONE NET,
             {"lane body signal r1.0 sm", "lane body wait r0.0"});
-    REFUSED("capability", 0, 0, 0, "engine ce cannot signal rank 0", ONE,
-            {"lane body signal r0.0 ce wait r0.0"});
+    REFUSED("capability", 0, 0, 0, "engine tma cannot signal rank 0", ONE,
+            {"lane body signal r0.0 tma wait r0.0"});
     REFUSED("capability", 0, 0, 0, "which no transfer defines", ONE DIRECT,
             {"lane body signal r1.0 ce after e0", "lane body wait r0.0"});
     REFUSED("capability", 0, 0, 1, "engine tma cannot signal behind a transfer of ce", ONE DIRECT,
