@@ -175,6 +175,8 @@ void json_row(json_t *object, const peal_row_info *row)
     json_number(object, "algbw_gbs", row->algbw_gbs);
     json_number(object, "busbw_gbs", row->busbw_gbs);
     json_number(object, "bound_us", row->bound_us);
+    json_count(object, "net_messages", row->net_messages);
+    json_count(object, "net_message_bytes", row->net_message_bytes);
     json_text(object, "binding", row->binding);
     json_text(object, "regime", row->latency_bound ? "latency" : "bandwidth");
     json_count(object, "hop_bytes", row->hop_bytes);

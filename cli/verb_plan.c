@@ -108,6 +108,10 @@ static void explain(const peal_row_info *row, double floor_us, uint32_t siblings
                 siblings == 1 ? "" : "s");
     fprintf(file, "  a hop        carries %s at %s, %s-bound\n", size_text(row->hop_bytes, text),
             high, row->latency_bound ? "latency" : "bandwidth");
+    if (row->net_messages)
+        fprintf(file, "  net messages %llu of %s at %s, of the rank that sends most\n",
+                (unsigned long long)row->net_messages, size_text(row->net_message_bytes, text),
+                high);
     fprintf(file, "  lower bound  %s us at %s%s", real_text(row->bound_us, text), high,
             bound_cause(row, floor_us));
     if (row->bound_us > 0)

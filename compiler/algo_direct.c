@@ -5,15 +5,15 @@
  * three start-ups. Reductions fold straight out of the inputs that loads reach, and out of slots
  * that the others pushed into.
  *
- * Each channel is a lane with its share of every block.
+ * Each channel is a lane with its share of every block. Ranks turn to each other in rounds in
+ * which everybody hears from one (pace.c). Where many send to one, at most `window` ranks of other
+ * hosts do so at once, when the root has told them to.
  */
 #include "compiler.h"
 
 #include <stdio.h>
 
-#define DIRECT_RANKS_MAX 64u
-
-enum { SEM_ENTER, SEM_DATA, SEM_LEAVE, SEM_COUNT };
+enum { SEM_ENTER, SEM_DATA, SEM_LEAVE, SEM_GRANT, SEM_COUNT };
 
 struct direct {
     struct build *b;
@@ -22,6 +22,7 @@ struct direct {
     uint32_t root;
     uint32_t channels;
     uint32_t channel;
+    uint32_t window;
     peal_collective collective;
 };
 
@@ -37,10 +38,31 @@ static uint32_t sem(const struct direct *d, uint32_t which)
     return SEM_COUNT * d->channel + which;
 }
 
-/* The other ranks, each rank's neighbour first: nobody is everybody's first. */
+/* The rank to turn to in round i; itself in round 0. */
 static uint32_t other(const struct direct *d, uint32_t i)
 {
-    return (d->self + i) % d->n;
+    return peal_pace_to(&d->b->planner->group, d->self, i);
+}
+
+/* The rank that turns to this one in round i. */
+static uint32_t sender(const struct direct *d, uint32_t i)
+{
+    return peal_pace_from(&d->b->planner->group, d->self, i);
+}
+
+static int engine_to(const struct direct *d, uint32_t rank)
+{
+    struct hop hop = {.engine = PEAL_ENGINE_SM};
+    if (rank != d->self)
+        peal_planner_hop(d->b->planner, d->self, rank, &hop);
+    return hop.engine;
+}
+
+/* 1: the rank sends to the root only when it is told to. */
+static int windowed(const struct direct *d, uint32_t rank)
+{
+    const struct group *group = &d->b->planner->group;
+    return d->window && peal_group_host(group, rank) != peal_group_host(group, d->root);
 }
 
 static void tell_all(const struct direct *d, uint32_t which)
@@ -52,7 +74,7 @@ static void tell_all(const struct direct *d, uint32_t which)
 static void hear_all(const struct direct *d, uint32_t which)
 {
     for (uint32_t i = 1; i < d->n; i++)
-        peal_build_wait(d->b, other(d, i), sem(d, which), 0);
+        peal_build_wait(d->b, sender(d, i), sem(d, which), 0);
 }
 
 /* All ranks tell the root that they have entered; the root waits for all of them. */
@@ -64,35 +86,52 @@ static void enter_root(const struct direct *d)
         peal_build_signal(d->b, d->root, sem(d, SEM_ENTER));
 }
 
-/* Moves one chunk of the own input to several outputs, and tells their owners. Stores come first:
- * in place one of them writes the chunk onto itself, which no transfer may then be reading. */
-static void spread(const struct direct *d, uint32_t chunk, uint32_t count, const uint32_t *ranks)
+/* Stores one chunk of the own input, and tells the owners. */
+static void store(const struct direct *d, uint32_t chunk, uint32_t count,
+                  const struct plan_operand *dst)
 {
     struct plan_operand src = peal_op_user(d->self, PLAN_BUF_IN, chunk);
-    struct plan_operand stored[DIRECT_RANKS_MAX], pushed[DIRECT_RANKS_MAX];
-    uint32_t stores = 0, pushes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct plan_operand dst = peal_op_user(ranks[i], PLAN_BUF_OUT, chunk);
-        struct hop hop = {.engine = PEAL_ENGINE_SM};
-        if (ranks[i] != d->self)
-            peal_planner_hop(d->b->planner, d->self, ranks[i], &hop);
-        if (hop.engine == PEAL_ENGINE_SM)
-            stored[stores++] = dst;
-        else
-            pushed[pushes++] = dst;
-    }
-    if (stores)
-        peal_build_move(d->b, chunk, 1, &src, stores, stored, PEAL_ENGINE_SM, 0);
-    for (uint32_t i = 0; i < stores; i++)
-        if (stored[i].rank != d->self)
-            peal_build_signal(d->b, stored[i].rank, sem(d, SEM_DATA));
-    for (uint32_t i = 0; i < pushes; i++)
-        peal_build_push(d->b, chunk, src, pushed[i], sem(d, SEM_DATA));
+    if (count)
+        peal_build_move(d->b, chunk, 1, &src, count, dst, PEAL_ENGINE_SM, 0);
+    for (uint32_t i = 0; i < count; i++)
+        if (dst[i].rank != d->self)
+            peal_build_signal(d->b, dst[i].rank, sem(d, SEM_DATA));
+}
+
+static void push(const struct direct *d, uint32_t chunk, uint32_t rank)
+{
+    peal_build_push(d->b, chunk, peal_op_user(d->self, PLAN_BUF_IN, chunk),
+                    peal_op_user(rank, PLAN_BUF_OUT, chunk), sem(d, SEM_DATA));
 }
 
 static void spread_to(const struct direct *d, uint32_t chunk, uint32_t rank)
 {
-    spread(d, chunk, 1, &rank);
+    struct plan_operand dst = peal_op_user(rank, PLAN_BUF_OUT, chunk);
+    if (engine_to(d, rank) == PEAL_ENGINE_SM)
+        store(d, chunk, 1, &dst);
+    else
+        push(d, chunk, rank);
+}
+
+/* Moves one chunk of the own input to all outputs. Stores come first: in place one of them writes
+ * the chunk onto itself, which no transfer may then be reading. */
+static void spread(const struct direct *d, uint32_t chunk)
+{
+    struct plan_operand dst[PLAN_OPERANDS_MAX];
+    uint32_t stores = 0;
+    for (uint32_t i = 0; i < d->n; i++) {
+        if (engine_to(d, other(d, i)) != PEAL_ENGINE_SM)
+            continue;
+        dst[stores++] = peal_op_user(other(d, i), PLAN_BUF_OUT, chunk);
+        if (stores < PLAN_OPERANDS_MAX)
+            continue;
+        store(d, chunk, stores, dst);
+        stores = 0;
+    }
+    store(d, chunk, stores, dst);
+    for (uint32_t i = 1; i < d->n; i++)
+        if (engine_to(d, other(d, i)) != PEAL_ENGINE_SM)
+            push(d, chunk, other(d, i));
 }
 
 /* The slot of the folding rank in which `from` leaves its contribution. */
@@ -111,32 +150,60 @@ static void contribute(const struct direct *d, uint32_t chunk, uint32_t folder)
                     sem(d, SEM_DATA));
 }
 
-/* Folds all contributions to a chunk into the own output. */
+static struct plan_operand contribution(const struct direct *d, uint32_t chunk, uint32_t rank)
+{
+    if (peal_build_direct(d->b, rank))
+        return peal_op_user(rank, PLAN_BUF_IN, chunk);
+    if (!windowed(d, rank)) /* those are heard of as they are told to send */
+        peal_build_wait(d->b, rank, sem(d, SEM_DATA), 0);
+    return peal_op_slot(d->self, PLAN_BUF_SCRATCH, d->channel, slot_of(rank, d->self));
+}
+
+/* Folds all contributions to a chunk into the own output: in rank order where one step holds
+ * them; else from the own one on, as in place the first step overwrites it, each further step
+ * adding to what the one before has left there. No other rank folds this chunk, so all see one
+ * order and one rounding. */
 static void fold(const struct direct *d, uint32_t chunk)
 {
-    struct plan_operand src[DIRECT_RANKS_MAX];
+    struct plan_operand src[PLAN_OPERANDS_MAX];
     struct plan_operand out = peal_op_user(d->self, PLAN_BUF_OUT, chunk);
-    for (uint32_t r = 0; r < d->n; r++) {
-        int direct = peal_build_direct(d->b, r);
-        if (!direct)
-            peal_build_wait(d->b, r, sem(d, SEM_DATA), 0);
-        src[r] = direct ? peal_op_user(r, PLAN_BUF_IN, chunk)
-                        : peal_op_slot(d->self, PLAN_BUF_SCRATCH, d->channel, slot_of(r, d->self));
+    uint32_t first = d->n > PLAN_OPERANDS_MAX ? d->self : 0;
+    for (uint32_t i = 0; i < d->n;) {
+        uint32_t count = 0;
+        if (i)
+            src[count++] = out;
+        for (; i < d->n && count < PLAN_OPERANDS_MAX; i++)
+            src[count++] = contribution(d, chunk, (first + i) % d->n);
+        peal_build_move(d->b, chunk, count, src, 1, &out, PEAL_ENGINE_SM, i == d->n);
     }
-    peal_build_move(d->b, chunk, d->n, src, 1, &out, PEAL_ENGINE_SM, 1);
+}
+
+/* Lets ranks of other hosts send, `window` at a time, until all have. */
+static void grant_all(const struct direct *d, uint32_t which)
+{
+    uint32_t granted = 0, heard = 0, next = 1;
+    for (uint32_t i = 1; i < d->n; i++) {
+        if (!windowed(d, sender(d, i)))
+            continue;
+        for (; next < d->n && granted < heard + d->window; next++) {
+            if (!windowed(d, sender(d, next)))
+                continue;
+            peal_build_signal(d->b, sender(d, next), sem(d, which));
+            granted++;
+        }
+        peal_build_wait(d->b, sender(d, i), sem(d, SEM_DATA), 0);
+        heard++;
+    }
 }
 
 /* ---- collectives --------------------------------------------------------------------- */
 
 static void allgather(const struct direct *d)
 {
-    uint32_t ranks[DIRECT_RANKS_MAX];
-    for (uint32_t i = 0; i < d->n; i++)
-        ranks[i] = other(d, i);
     tell_all(d, SEM_ENTER);
     hear_all(d, SEM_ENTER);
     peal_build_section(d->b, 1);
-    spread(d, chunk_of(d, d->self), d->n, ranks);
+    spread(d, chunk_of(d, d->self));
     hear_all(d, SEM_DATA);
 }
 
@@ -178,13 +245,10 @@ static void reduce_scatter(const struct direct *d)
 
 static void broadcast(const struct direct *d)
 {
-    uint32_t ranks[DIRECT_RANKS_MAX];
-    for (uint32_t i = 0; i < d->n; i++)
-        ranks[i] = other(d, i);
     enter_root(d);
     peal_build_section(d->b, 1);
     if (d->self == d->root)
-        spread(d, chunk_of(d, 0), d->n, ranks);
+        spread(d, chunk_of(d, 0));
     else
         peal_build_wait(d->b, d->root, sem(d, SEM_DATA), 0);
 }
@@ -193,10 +257,14 @@ static void reduce(const struct direct *d)
 {
     enter_root(d);
     peal_build_section(d->b, 1);
-    if (d->self == d->root)
+    if (d->self == d->root) {
+        grant_all(d, SEM_GRANT);
         fold(d, chunk_of(d, 0));
-    else
+    } else {
+        if (windowed(d, d->self))
+            peal_build_wait(d->b, d->root, sem(d, SEM_GRANT), 0);
         contribute(d, chunk_of(d, 0), d->root);
+    }
     peal_build_section(d->b, 2);
     /* The root has read the inputs, and has heard that all have entered. */
     if (d->self == d->root)
@@ -215,17 +283,32 @@ static void scatter(const struct direct *d)
         peal_build_wait(d->b, d->root, sem(d, SEM_DATA), 0);
 }
 
+/* At the root, whom nobody has to wait for goes on at once. */
+static void gather_here(const struct direct *d)
+{
+    for (uint32_t i = 1; i < d->n; i++)
+        if (!windowed(d, sender(d, i)))
+            peal_build_signal(d->b, sender(d, i), sem(d, SEM_LEAVE));
+    peal_build_section(d->b, 1);
+    spread_to(d, chunk_of(d, d->self), d->root);
+    grant_all(d, SEM_LEAVE);
+    for (uint32_t i = 1; i < d->n; i++)
+        if (!windowed(d, sender(d, i)))
+            peal_build_wait(d->b, sender(d, i), sem(d, SEM_DATA), 0);
+}
+
 static void gather(const struct direct *d)
 {
     enter_root(d);
-    if (d->self == d->root)
-        tell_all(d, SEM_LEAVE);
-    else
-        peal_build_wait(d->b, d->root, sem(d, SEM_LEAVE), 0);
+    if (d->self == d->root) {
+        gather_here(d);
+        return;
+    }
+    if (windowed(d, d->self)) /* granted in the body */
+        peal_build_section(d->b, 1);
+    peal_build_wait(d->b, d->root, sem(d, SEM_LEAVE), 0);
     peal_build_section(d->b, 1);
     spread_to(d, chunk_of(d, d->self), d->root);
-    if (d->self == d->root)
-        hear_all(d, SEM_DATA);
 }
 
 /* Dissemination (Hensgen, Finkel, Manber 1988): after round k a rank has heard of 2^(k+1). */
@@ -291,17 +374,14 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
                        .self = rank,
                        .root = b->plan->root,
                        .channels = candidate->channels,
+                       .window = candidate->window,
                        .collective = b->plan->collective};
+    b->in_flight = BURST_EVENTS;
     for (; d.channel < d.channels; d.channel++) {
         peal_build_lane(b);
         program[d.collective](&d);
         peal_build_drain(b);
     }
-}
-
-static int folds(peal_collective collective)
-{
-    return collective == PEAL_REDUCE_SCATTER || collective == PEAL_REDUCE;
 }
 
 static void prepare(struct build *b, const struct candidate *candidate)
@@ -311,194 +391,13 @@ static void prepare(struct build *b, const struct candidate *candidate)
         peal_build_region(b, PLAN_BUF_SCRATCH, b->plan->nranks - 1, 1, peal_build_slot_bytes(b));
 }
 
-/* ---- cost -------------------------------------------------------------------------------- */
-
-/* The share of the message that goes from one rank to another. */
-static double share_between(const struct planner *planner, uint32_t from, uint32_t to)
-{
-    double n = planner->group.n;
-    uint32_t root = planner->request.root;
-    switch (planner->request.collective) {
-    case PEAL_BROADCAST:
-        return from == root ? 1 : 0;
-    case PEAL_SENDRECV:
-        return 1; /* of what one pair exchanges */
-    case PEAL_REDUCE:
-        return to == root ? 1 : 0;
-    case PEAL_SCATTER:
-        return from == root ? 1 / n : 0;
-    case PEAL_GATHER:
-        return to == root ? 1 / n : 0;
-    case PEAL_ALLTOALL:
-    case PEAL_ALLTOALLV: /* of full blocks */
-        return 1 / n;    /* the message is one rank's N blocks */
-    case PEAL_BARRIER:
-        return 0;
-    default:
-        return 1 / n;
-    }
-}
-
-/* A barrier's rounds, of which the farthest hop counts. */
-static void note_rounds(const struct planner *planner, struct stage *stage)
-{
-    for (uint32_t far = 1; far < planner->group.n; far *= 2)
-        for (uint32_t r = 0; r < planner->group.n; r++) {
-            struct hop hop;
-            peal_planner_hop(planner, r, (r + far) % planner->group.n, &hop);
-            peal_stage_hop(stage, &hop);
-        }
-}
-
-static void load_pairs(struct planner *planner, struct stage *data, double *lane_share)
-{
-    uint32_t n = planner->group.n;
-    *lane_share = 0;
-    for (uint32_t r = 0; r < n; r++) {
-        double sum = 0;
-        for (uint32_t to = 0; to < n; to++) {
-            struct hop hop;
-            if (to == r)
-                continue;
-            double share = share_between(planner, r, to);
-            sum += share;
-            peal_planner_hop(planner, r, to, &hop);
-            peal_stage_hop(data, &hop);
-            if (share > 0)
-                peal_planner_load(planner, &hop, share, hop.scale);
-        }
-        *lane_share = sum > *lane_share ? sum : *lane_share;
-    }
-}
-
-/* Each pair's block, all at once. Gives the most blocks that one rank sends. */
-static uint32_t load_sends(struct planner *planner, uint32_t *sent, struct stage *data)
-{
-    uint32_t most = 0, from, to;
-    for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++) {
-        struct hop hop;
-        sent[from]++;
-        most = sent[from] > most ? sent[from] : most;
-        if (from == to)
-            continue;
-        peal_planner_hop(planner, from, to, &hop);
-        peal_stage_hop(data, &hop);
-        peal_planner_load(planner, &hop, 1, hop.scale);
-    }
-    return most;
-}
-
-static uint32_t barrier_rounds(uint32_t ranks)
-{
-    uint32_t rounds = 0;
-    while (1u << rounds < ranks)
-        rounds++;
-    return rounds;
-}
-
-static peal_status cost_sends(struct planner *planner, uint32_t channels)
-{
-    uint32_t n = planner->group.n;
-    struct candidate candidate = {.algo = ALGO_DIRECT,
-                                  .channels = channels,
-                                  .max_bytes = UINT64_MAX,
-                                  .chunks = channels,
-                                  .lanes = channels,
-                                  .hop_share = 1.0 / channels};
-    struct stage data = {.levels = 1, .chain = 1};
-    struct stage shake = {.levels = barrier_rounds(n), .chain = 1};
-    uint32_t *sent = peal_calloc(planner->ctx, n, sizeof *sent);
-    if (!sent)
-        return PEAL_ERR_MEMORY;
-    uint32_t most = load_sends(planner, sent, &data);
-    peal_free(planner->ctx, sent, n * sizeof *sent);
-    note_rounds(planner, &shake);
-    shake.gap_us = 0;
-    data.gap_us *= most * channels - 1.0;
-    if (planner->npairs)
-        candidate.chunks *= planner->npairs;
-    peal_candidate_stage(planner, &candidate, &data, (double)most / channels);
-    peal_candidate_stage(planner, &candidate, &shake, 0);
-    peal_candidate_total(planner, &candidate);
-    return peal_planner_add(planner, &candidate);
-}
-
-/* Start-ups besides the one of the data. */
-static uint32_t handshakes(const struct planner *planner)
-{
-    switch (planner->request.collective) {
-    case PEAL_REDUCE_SCATTER:
-    case PEAL_REDUCE:
-    case PEAL_GATHER:
-        return 2;
-    case PEAL_BARRIER:
-        return barrier_rounds(planner->group.n) - 1;
-    default:
-        return 1;
-    }
-}
-
-static peal_status cost_channels(struct planner *planner, uint32_t channels)
-{
-    const struct group *group = &planner->group;
-    peal_collective collective = planner->request.collective;
-    uint32_t blocks = 1;
-    if (collective == PEAL_SENDRECV)
-        return cost_sends(planner, channels);
-    for (uint32_t i = 0; i < peal_plan_collective(collective)->block_power; i++)
-        blocks *= group->n;
-    struct candidate candidate = {
-        .algo = ALGO_DIRECT,
-        .order = ORDER_FOLD,
-        .channels = channels,
-        .max_bytes = UINT64_MAX,
-        .chunks = blocks * channels,
-        .lanes = channels,
-        .hop_share = share_between(planner, planner->request.root, planner->request.root ? 0 : 1) /
-                     channels};
-    if (folds(collective) && (!group->direct_hosts || group->nhosts > 1))
-        candidate.slots = 2ull * (group->n - 1) * channels;
-    struct stage data = {.levels = 1, .chain = 1};
-    double lane_share = 0;
-    if (collective == PEAL_BARRIER)
-        note_rounds(planner, &data);
-    else
-        load_pairs(planner, &data, &lane_share);
-    struct stage shake = {.levels = handshakes(planner), .chain = 1, .alpha_us = data.alpha_us};
-    /* Messages to all follow each other; a round of a barrier has one. */
-    if (collective == PEAL_BARRIER) {
-        data.gap_us = 0;
-    } else {
-        shake.gap_us = data.gap_us * (group->n - 2.0);
-        data.gap_us *= group->n * channels - 2.0;
-    }
-    peal_candidate_stage(planner, &candidate, &data, lane_share / channels);
-    peal_candidate_stage(planner, &candidate, &shake, 0);
-    peal_candidate_total(planner, &candidate);
-    return peal_planner_add(planner, &candidate);
-}
-
-static peal_status enumerate(struct planner *planner)
-{
-    const struct group *group = &planner->group;
-    uint32_t asked = planner->request.channels;
-    int any_size =
-        planner->request.collective == PEAL_BARRIER || planner->request.collective == PEAL_SENDRECV;
-    if (group->n < 2 || (group->n > DIRECT_RANKS_MAX && !any_size))
-        return PEAL_OK;
-    for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX;
-         channels = asked ? UINT32_MAX : channels * 2) {
-        if (channels > 1 && (!group->accelerators || planner->request.collective == PEAL_BARRIER))
-            break;
-        PEAL_TRY(cost_channels(planner, channels));
-    }
-    return PEAL_OK;
-}
-
 static void detail(const struct candidate *candidate, char *text, size_t size)
 {
-    snprintf(text, size, "every rank to every rank that needs it, %u lane%s", candidate->channels,
-             candidate->channels == 1 ? "" : "s");
+    char window[48] = "";
+    if (candidate->window)
+        snprintf(window, sizeof window, ", %u of other hosts at once", candidate->window);
+    snprintf(text, size, "every rank to every rank that needs it, %u lane%s%s", candidate->channels,
+             candidate->channels == 1 ? "" : "s", window);
 }
 
 const struct algo peal_algo_direct = {
@@ -506,7 +405,7 @@ const struct algo peal_algo_direct = {
     1u << PEAL_REDUCE_SCATTER | 1u << PEAL_ALLGATHER | 1u << PEAL_BROADCAST | 1u << PEAL_REDUCE |
         1u << PEAL_SCATTER | 1u << PEAL_GATHER | 1u << PEAL_ALLTOALL | 1u << PEAL_SENDRECV |
         1u << PEAL_BARRIER | 1u << PEAL_ALLTOALLV,
-    enumerate,
+    peal_direct_enumerate,
     prepare,
     emit,
     detail};

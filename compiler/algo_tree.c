@@ -68,12 +68,19 @@ static peal_status cost_tree(struct planner *planner, struct candidate *loads)
     return PEAL_OK;
 }
 
+/* Each rank's own block goes down or up the tree, not one message for all. */
+static int moves_blocks(peal_collective collective)
+{
+    return collective == PEAL_SCATTER || collective == PEAL_GATHER;
+}
+
 static peal_status enumerate(struct planner *planner)
 {
     const struct group *group = &planner->group;
     if (group->n < 2)
         return PEAL_OK;
-    int rooted = planner->request.collective != PEAL_ALLREDUCE;
+    peal_collective collective = planner->request.collective;
+    int rooted = collective != PEAL_ALLREDUCE;
     uint32_t asked = planner->request.channels;
     struct candidate loads;
     if (!rooted)
@@ -82,8 +89,11 @@ static peal_status enumerate(struct planner *planner)
          channels = asked ? UINT32_MAX : channels * 2) {
         if (channels > 1 && !group->accelerators)
             break;
-        PEAL_TRY(rooted ? peal_rooted_enumerate(planner, ALGO_TREE, channels)
-                        : add_channels(planner, &loads, channels));
+        if (moves_blocks(collective))
+            PEAL_TRY(peal_block_tree_enumerate(planner, channels));
+        else
+            PEAL_TRY(rooted ? peal_rooted_enumerate(planner, ALGO_TREE, channels)
+                            : add_channels(planner, &loads, channels));
     }
     return PEAL_OK;
 }
@@ -91,6 +101,10 @@ static peal_status enumerate(struct planner *planner)
 static void prepare(struct build *b, const struct candidate *candidate)
 {
     uint32_t depth = b->plan->tile_bytes ? SLOT_DEPTH : 1;
+    if (moves_blocks(b->plan->collective)) {
+        peal_block_tree_prepare(b, candidate);
+        return;
+    }
     if (b->plan->collective != PEAL_ALLREDUCE) {
         peal_rooted_prepare(b, candidate);
         return;
@@ -103,6 +117,10 @@ static void prepare(struct build *b, const struct candidate *candidate)
 
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
 {
+    if (moves_blocks(b->plan->collective)) {
+        peal_block_tree_emit(b, candidate, rank);
+        return;
+    }
     if (b->plan->collective != PEAL_ALLREDUCE) {
         peal_rooted_emit(b, candidate, rank);
         return;
@@ -126,11 +144,16 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
 static void detail(const struct candidate *candidate, char *text, size_t size)
 {
     snprintf(text, size, "%s tree, %u channel%s",
-             candidate->chunks == candidate->channels ? "binomial" : "double binary",
+             candidate->chunks == 2 * candidate->channels && candidate->lanes > candidate->channels
+                 ? "double binary"
+                 : "binomial",
              candidate->channels, candidate->channels == 1 ? "" : "s");
 }
 
-const struct algo peal_algo_tree = {
-    "tree",    1u << PEAL_ALLREDUCE | 1u << PEAL_BROADCAST | 1u << PEAL_REDUCE,
-    enumerate, prepare,
-    emit,      detail};
+const struct algo peal_algo_tree = {"tree",
+                                    1u << PEAL_ALLREDUCE | 1u << PEAL_BROADCAST |
+                                        1u << PEAL_REDUCE | 1u << PEAL_SCATTER | 1u << PEAL_GATHER,
+                                    enumerate,
+                                    prepare,
+                                    emit,
+                                    detail};

@@ -172,6 +172,25 @@ void peal_build_span(struct build *b, uint32_t span, uint32_t stride)
 {
     b->more = span - 1;
     b->stride = span > 1 ? stride : 0;
+    b->jump = 0;
+}
+
+void peal_build_jump(struct build *b, uint32_t jump)
+{
+    b->jump = jump;
+}
+
+/* Said only where there is anything to skip: of several slots. */
+static uint16_t skip_of(struct build *b, uint32_t count, const struct plan_operand *operand)
+{
+    int slots = 0;
+    for (uint32_t i = 0; i < count; i++)
+        slots |= operand[i].buffer >= PLAN_BUF_SCRATCH;
+    if (!b->more || !b->jump || !slots)
+        return 0;
+    if (b->jump > UINT16_MAX)
+        fail(b, PEAL_ERR_LIMIT);
+    return (uint16_t)(b->jump - 1);
 }
 
 static void add_await(struct build *b, uint32_t event, uint8_t what)
@@ -188,9 +207,10 @@ static void add_await(struct build *b, uint32_t event, uint8_t what)
 static void copy_for_lane(struct build *b, uint32_t chunk, const struct plan_operand *src,
                           uint32_t ndst, const struct plan_operand *dst)
 {
-    uint32_t more = b->more, stride = b->stride;
+    uint32_t more = b->more, stride = b->stride, jump = b->jump;
     for (uint32_t i = 0; i < ndst; i++) {
         peal_build_span(b, more + 1, stride);
+        peal_build_jump(b, jump);
         peal_build_move(b, chunk, 1, src, 1, &dst[i], PEAL_ENGINE_CE, 0);
         add_await(b, b->next_event, 1);
     }
@@ -224,6 +244,7 @@ void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struc
     step.chunk = chunk;
     step.more = b->more;
     step.stride = b->stride;
+    step.skip = skip_of(b, nsrc, src) | skip_of(b, ndst, dst);
     peal_build_span(b, 1, 0);
     step.operands = add_operands(b, nsrc, src, ndst, dst);
     if (peal_plan_engine_async(engine)) {
@@ -258,7 +279,7 @@ void peal_build_push(struct build *b, uint32_t chunk, struct plan_operand src,
         return;
     }
     add_signal(b, PLAN_SIGNAL, dst.rank, sem, engine, (uint8_t)b->next_event);
-    b->next_event = (b->next_event + 1) % BUILD_EVENTS;
+    b->next_event = (b->next_event + 1) % b->in_flight;
 }
 
 /* The engine of a signal behind nothing. */
@@ -309,7 +330,7 @@ uint32_t peal_build_stage(struct build *b)
 
 void peal_build_await_last(struct build *b)
 {
-    uint32_t last = (b->next_event + BUILD_EVENTS - 1) % BUILD_EVENTS;
+    uint32_t last = (b->next_event + b->in_flight - 1) % b->in_flight;
     if (b->events >> last & 1)
         add_await(b, last, 0);
 }
@@ -317,7 +338,7 @@ void peal_build_await_last(struct build *b)
 void peal_build_drain(struct build *b)
 {
     peal_build_section(b, 2);
-    for (uint32_t e = 0; e < BUILD_EVENTS; e++)
+    for (uint32_t e = 0; e < PLAN_EVENTS_MAX; e++)
         if (b->events >> e & 1)
             add_await(b, e, 1);
 }

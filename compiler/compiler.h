@@ -110,6 +110,7 @@ enum algorithm {
 #define ALGO_ANY ALGO_COUNT
 
 enum outer { OUTER_RING, OUTER_TREE, OUTER_DOUBLING };
+enum twohop_order { TWOHOP_RAIL, TWOHOP_INSIDE_OUT, TWOHOP_INSIDE_SLOTS, TWOHOP_ORDERS };
 
 /* Who moves what loads and stores would reach: the lanes themselves, or copy engines, which hold no
  * SM but take longer to start. */
@@ -158,6 +159,11 @@ struct candidate {
     uint32_t lanes;      /* of the busiest rank */
     uint64_t slots;      /* scratch slots of a rank, both parities; twice as many when tiled */
     double hop_share;    /* of the message, carried by one hop */
+    uint32_t radix;      /* bruck */
+    enum twohop_order twohop;
+    uint32_t window;       /* senders that a receiver lets send at once; 0: all */
+    uint64_t net_messages; /* that cross hosts, of the rank with most; 0: none, or not counted */
+    double net_share;      /* of the message, that they carry together */
     uint32_t nstages;
     struct stage stage[STAGES_MAX];
     uint32_t engines[PEAL_LINK_CLASS_COUNT]; /* bit 1 << engine */
@@ -229,6 +235,30 @@ struct hop {
     double scale;
 };
 void peal_planner_hop(const struct planner *planner, uint32_t from, uint32_t to, struct hop *hop);
+/* Messages of simultaneous transfers, and the gaps they cost (microseconds) the ranks and NICs
+ * at both ends. */
+struct traffic {
+    peal_ctx *ctx;
+    uint32_t n;
+    double *us;
+    uint64_t *net; /* messages of each rank that cross hosts */
+    uint32_t *nic; /* of each rank */
+    uint64_t net_most;
+    double net_share; /* of the message, that these carry together */
+    double one_us;    /* the largest gap of one message */
+};
+peal_status peal_traffic_init(struct traffic *traffic, const struct planner *planner);
+void peal_traffic_free(struct traffic *traffic);
+/* `messages` of them, each with a share of the message. */
+void peal_traffic_add(struct traffic *traffic, uint32_t from, uint32_t to, const struct hop *hop,
+                      uint32_t messages, double share);
+/* What the busiest end waits besides one start-up, for `times` as many messages. */
+double peal_traffic_gap(const struct traffic *traffic, uint32_t times);
+/* The gap of a stage in which each of the channels sends these messages with its share of their
+ * bytes, BURST_EVENTS of them under way at once. */
+void peal_traffic_stage(const struct traffic *traffic, uint32_t channels, struct stage *stage);
+/* What of them crosses hosts. */
+void peal_traffic_net(const struct traffic *traffic, struct candidate *candidate);
 /* A stage takes at least the start-up and the gap of each of its hops. */
 void peal_stage_hop(struct stage *stage, const struct hop *hop);
 /* No schedule of the request is faster than this, in microseconds. */
@@ -241,6 +271,9 @@ void peal_planner_load(struct planner *planner, const struct hop *hop, double sh
 double peal_planner_lane_gbs(const struct planner *planner);
 
 /* ---- building programs ---------------------------------------------------- */
+#define BURST_EVENTS                                                                               \
+    PLAN_EVENTS_MAX     /* the same, of a lane that sends to many from what is there               \
+                         */
 #define BUILD_EVENTS 4u /* transfers of a lane in flight, and so stage slots they leave from */
 #define BUILD_HOPS 32u
 #define NO_RANK UINT32_MAX
@@ -264,8 +297,10 @@ struct build {
     uint32_t section; /* 0 pre, 1 body, 2 post */
     uint32_t events;  /* of the present lane, bit e: used */
     uint32_t next_event;
-    uint32_t more; /* of the next move: chunks besides the first, */
+    uint32_t in_flight; /* events that pushes of a lane take turns with */
+    uint32_t more;      /* of the next move: chunks besides the first, */
     uint32_t stride;
+    uint32_t jump;               /* and from one slot to the next, 0: 1 */
     const struct packed *packed; /* packed: its trees and chunks */
     peal_status status;          /* sticky */
 };
@@ -280,6 +315,8 @@ void peal_build_section(struct build *b, uint32_t section);
 /* The next move or push takes `span` chunks as one message: the one it names, and each so much
  * behind the one before. Slots follow one another, one for each chunk. */
 void peal_build_span(struct build *b, uint32_t span, uint32_t stride);
+/* Of that span, slots lie so far apart. */
+void peal_build_jump(struct build *b, uint32_t jump);
 /* reduce when nsrc > 1, else copy, put or get by where the operands lie. */
 void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struct plan_operand *src,
                      uint32_t ndst, const struct plan_operand *dst, uint8_t engine, int final);
@@ -338,6 +375,8 @@ struct algo {
 #include "algorithms.def"
 #undef ALGORITHM
 const struct algo *peal_algo_get(enum algorithm algo);
+
+peal_status peal_direct_enumerate(struct planner *planner);
 
 /* ---- shapes --------------------------------------------------------------- */
 
@@ -410,6 +449,10 @@ struct tree_place peal_tree_place(uint32_t n, uint32_t tree, uint32_t rank);
 /* The same among n / chain heads, below each of which hangs a chain: positions head * chain + i. */
 struct tree_place peal_chained_place(uint32_t n, uint32_t chain, uint32_t tree, uint32_t rank);
 uint32_t peal_tree_parent(uint32_t n, uint32_t tree, uint32_t rank);
+
+/* Whom a rank sends to in round 1 ... n - 1, and whom it then hears from: everybody from one. */
+uint32_t peal_pace_to(const struct group *group, uint32_t self, uint32_t round);
+uint32_t peal_pace_from(const struct group *group, uint32_t self, uint32_t round);
 
 /* A ring allreduce among members, from in_buffer to out, as part of a rank's lane. */
 struct ring_part {
@@ -515,6 +558,22 @@ void peal_butterfly_lane_rate(const struct planner *planner, struct candidate *c
  * shapes. */
 peal_status peal_butterfly_enumerate(struct planner *planner, struct candidate candidate,
                                      const struct butterfly *shapes, uint32_t nshapes);
+/* One channel of Bruck's allgather or all-to-all. */
+struct bruck_part {
+    uint32_t n;
+    uint32_t self;
+    uint32_t radix; /* at least 2 */
+    uint32_t channels, channel;
+    uint32_t region; /* alltoall: the first of one for each round but the last, n wide */
+    uint32_t sem0;   /* two of them */
+};
+void peal_bruck_allgather(struct build *b, const struct bruck_part *part);
+void peal_bruck_alltoall(struct build *b, const struct bruck_part *part);
+/* Blocks of the message of a digit in the round of `far`; allgather, alltoall. */
+uint32_t peal_bruck_range(uint32_t n, uint32_t far, uint32_t digit);
+uint32_t peal_bruck_blocks(uint32_t n, uint32_t radix, uint32_t far, uint32_t digit);
+/* Into how many messages alltoall cuts it. */
+uint32_t peal_bruck_messages(const struct bruck_part *part, uint32_t far, uint32_t digit);
 
 /* Broadcast and reduce along a tree with a root, or a chain. */
 #define ROOTED_CHILDREN 17u /* of the binomial tree of 65 536 ranks */
@@ -543,6 +602,11 @@ void peal_rooted_reduce(struct build *b, const struct rooted_part *part);
 peal_status peal_rooted_enumerate(struct planner *planner, enum algorithm algo, uint32_t channels);
 void peal_rooted_prepare(struct build *b, const struct candidate *candidate);
 void peal_rooted_emit(struct build *b, const struct candidate *candidate, uint32_t rank);
+
+/* Scatter and gather along the binomial tree. */
+peal_status peal_block_tree_enumerate(struct planner *planner, uint32_t channels);
+void peal_block_tree_prepare(struct build *b, const struct candidate *candidate);
+void peal_block_tree_emit(struct build *b, const struct candidate *candidate, uint32_t rank);
 
 /* A tree allreduce of one chunk among members: an up lane and a down lane. */
 struct tree_part {

@@ -123,8 +123,11 @@ static peal_status begin(struct emission *e, uint64_t min_bytes, uint64_t max_by
                                     e->planner.pairs[2 * (size_t)i + 1]));
     set_header(&e->planner, e->candidate, e->head);
     e->hops.from = NO_RANK;
-    e->build = (struct build){
-        .planner = &e->planner, .plan = e->head, .slice = &e->slice, .hops = &e->hops};
+    e->build = (struct build){.planner = &e->planner,
+                              .plan = e->head,
+                              .slice = &e->slice,
+                              .hops = &e->hops,
+                              .in_flight = BUILD_EVENTS};
     e->source = (struct plan_source){e->head, read_rank, e};
     PEAL_TRY(prepare(e));
     return peal_emission_origin(&e->planner, e->candidate, e->head);

@@ -207,6 +207,10 @@ static void describe(const struct planner *planner, uint32_t index, uint64_t min
     info->hop_bytes = (uint64_t)(candidate->hop_share * (double)max_bytes);
     if (candidate->tile_bytes && candidate->tile_bytes < info->hop_bytes)
         info->hop_bytes = info->tile_bytes = candidate->tile_bytes;
+    info->net_messages = candidate->net_messages;
+    if (candidate->net_messages)
+        info->net_message_bytes =
+            (uint64_t)(candidate->net_share * (double)max_bytes / (double)candidate->net_messages);
     info->protocol = candidate->algo == ALGO_ONESHOT ? "packet" : "simple";
     memcpy(info->move_engines, candidate->engines, sizeof info->move_engines);
     info->scratch_bytes = peal_candidate_scratch(candidate, max_bytes);
@@ -553,6 +557,8 @@ static peal_status note_compiled(const struct planner *planner, struct table_row
     row->info.scratch_bytes = info.scratch_bytes;
     row->info.sms = row->info.sms ? info.sms : 0;
     row->info.tile_bytes = info.tile_bytes;
+    row->info.net_messages = info.net_messages;
+    row->info.net_message_bytes = info.net_message_bytes;
     memcpy(row->info.move_engines, info.move_engines, sizeof info.move_engines);
     return PEAL_OK;
 }

@@ -198,7 +198,15 @@ static peal_status read_span(struct asm_source *in, struct plan_step *step)
     step->more = span - 1;
     step->stride = 1;
     if (peal_asm_accept_mark(in, "+"))
-        return peal_asm_u32(in, "chunks from one to the next", &step->stride);
+        PEAL_TRY(peal_asm_u32(in, "chunks from one to the next", &step->stride));
+    at = peal_asm_skip(in);
+    if (!peal_asm_accept_mark(in, "~"))
+        return PEAL_OK;
+    uint32_t jump = 0;
+    PEAL_TRY(peal_asm_u32(in, "slots from one to the next", &jump));
+    if (jump < 2 || jump > UINT16_MAX)
+        return peal_asm_fail(in, PEAL_ERR_INPUT, at, "slots lie from 2 to 65535 apart");
+    step->skip = (uint16_t)(jump - 1);
     return PEAL_OK;
 }
 

@@ -325,11 +325,17 @@ static peal_status get_control(struct reader *in, struct plan_step *step, uint32
 /* What stands before a data step of several chunks; *first is the step's own first byte then. */
 static peal_status get_span(struct reader *in, struct plan_step *step, uint8_t *first)
 {
-    uint32_t span = 0;
-    if (*first != WIRE_SPAN)
+    uint32_t span = 0, jump = 1;
+    if ((*first & ~WIRE_MARK) != WIRE_SPAN)
         return PEAL_OK;
     PEAL_TRY(get_u32(in, &span));
     PEAL_TRY(get_u32(in, &step->stride));
+    if (*first & WIRE_MARK) {
+        PEAL_TRY(get_u32(in, &jump));
+        if (jump < 2 || jump > UINT16_MAX)
+            return broken(in, "slots of a span lie from 2 to 65535 apart");
+    }
+    step->skip = (uint16_t)(jump - 1);
     if (span < 2)
         return broken(in, "a span is written though it is one chunk");
     step->more = span - 1;

@@ -41,6 +41,53 @@ static uint32_t rank_sms(const struct plan_rank *rank)
     return sms;
 }
 
+/* Bytes that the tile of a chunk of the largest message has on average: all its trips together. */
+static double chunk_bytes(const struct peal_plan *plan, uint32_t chunk)
+{
+    uint32_t blocks = peal_plan_blocks(plan), own = plan->nchunks / blocks;
+    double block = (double)plan->max_bytes / (blocks > plan->nranks ? plan->nranks : blocks);
+    if (!plan->weights)
+        return block / own;
+    uint32_t first = chunk / own * own;
+    double sum = (double)plan->prefix[first + own] - plan->prefix[first];
+    return block * plan->weights[chunk] / sum;
+}
+
+/* 1: the step is a message to another host. */
+static int crosses(const struct peal_plan *plan, const struct plan_rank *rank,
+                   const struct plan_step *step)
+{
+    for (uint32_t i = step->nsrc; i < (uint32_t)step->nsrc + step->ndst; i++) {
+        const struct plan_operand *to = &rank->operands[step->operands + i];
+        if (to->link != PLAN_NO_LINK && plan->links[to->link - 1].link_class == PEAL_LINK_NET)
+            return 1;
+    }
+    return 0;
+}
+
+/* Messages that cross hosts, of the rank with most of them. */
+static void describe_messages(const struct peal_plan *plan, peal_row_info *info)
+{
+    uint64_t trips = peal_plan_trip_bound(plan);
+    for (uint32_t r = 0; r < plan->nranks; r++) {
+        const struct plan_rank *rank = &plan->ranks[r];
+        uint64_t messages = 0;
+        double bytes = 0;
+        for (uint32_t s = 0; s < rank->nsteps; s++) {
+            const struct plan_step *step = &rank->steps[s];
+            if (!crosses(plan, rank, step))
+                continue;
+            messages += trips;
+            for (uint32_t k = 0; k <= step->more; k++)
+                bytes += chunk_bytes(plan, step->chunk + k * step->stride);
+        }
+        if (messages <= info->net_messages)
+            continue;
+        info->net_messages = messages;
+        info->net_message_bytes = (uint64_t)(bytes / (double)messages);
+    }
+}
+
 static void describe_times(const struct peal_plan *plan, peal_row_info *info)
 {
     info->time_us = (double)plan->time_ps / PS_PER_US;
@@ -74,5 +121,6 @@ void peal_plan_describe(const struct peal_plan *plan, peal_row_info *info)
     info->protocol = packets ? "packet" : "simple";
     info->scratch_bytes = 2 * (peal_plan_memory_bytes(plan, PLAN_BUF_SCRATCH) +
                                peal_plan_memory_bytes(plan, PLAN_BUF_PACKET));
+    describe_messages(plan, info);
     describe_times(plan, info);
 }

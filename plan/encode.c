@@ -160,9 +160,11 @@ static void put_span(struct peal_buf *out, const struct plan_step *step)
 {
     if (step->more == 0)
         return;
-    put_byte(out, WIRE_SPAN);
+    put_byte(out, step->skip ? WIRE_SPAN | WIRE_MARK : WIRE_SPAN);
     put_varint(out, (uint64_t)step->more + 1);
     put_varint(out, step->stride);
+    if (step->skip)
+        put_varint(out, step->skip + 1u);
 }
 
 static void put_step(struct peal_buf *out, const struct plan_rank *rank,

@@ -138,7 +138,9 @@ static peal_status check_operand_memory(const struct form *form, const struct pl
                                : "a scratch operand names a packet region");
     if (form->step->more && operand->buffer == PLAN_BUF_PACKET)
         return wrong(form, "packets are not moved in spans");
-    return check_below(form, "slot", (uint64_t)operand->slot + form->step->more, region->width);
+    return check_below(form, "slot",
+                       operand->slot + (uint64_t)form->step->more * (form->step->skip + 1u),
+                       region->width);
 }
 
 /* Bytes run over a link from the rank that is read, or to the rank that is written. */
@@ -209,17 +211,23 @@ static peal_status check_data(const struct form *form)
     if (step->more && form->plan->collective == PEAL_ALLTOALLV)
         return wrong(form, "blocks of counted lengths are moved one by one, not in spans");
     PEAL_TRY(check_chunks(form, step->chunk));
+    if (step->skip && !step->more)
+        return wrong(form, "one chunk skips no slots");
     uint32_t count = (uint32_t)step->nsrc + step->ndst;
     if (step->operands > rank->noperands || count > rank->noperands - step->operands)
         return wrong(form, "operands beyond those of the rank");
     uint32_t remote[2] = {0, 0};
+    int slots = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct plan_operand *operand = &rank->operands[step->operands + i];
         int is_source = i < step->nsrc;
         PEAL_TRY(check_operand_memory(form, operand, is_source));
         PEAL_TRY(check_operand_link(form, operand, is_source));
         remote[is_source] += operand->link != PLAN_NO_LINK;
+        slots |= operand->buffer >= PLAN_BUF_SCRATCH;
     }
+    if (step->skip && !slots)
+        return wrong(form, "a span without slots skips none");
     return check_shape(form, remote[1], remote[0]);
 }
 
@@ -230,7 +238,7 @@ static peal_status check_no_data(const struct form *form)
     PEAL_TRY(check_unused(form, "nsrc", step->nsrc == 0));
     PEAL_TRY(check_unused(form, "ndst", step->ndst == 0));
     PEAL_TRY(check_unused(form, "chunk", step->chunk == 0));
-    PEAL_TRY(check_unused(form, "span", step->more == 0 && step->stride == 0));
+    PEAL_TRY(check_unused(form, "span", step->more == 0 && step->stride == 0 && step->skip == 0));
     return check_unused(form, "operands", step->operands == 0);
 }
 

@@ -71,6 +71,7 @@ struct plan_step {
     uint32_t chunk;    /* data steps: whose tile is moved */
     uint32_t more;     /* data steps: chunks moved besides, as one message, each of them */
     uint32_t stride;   /* so much behind the one before; 0 where there are none */
+    uint16_t skip;     /* slots left out between two chunks' slots */
     uint32_t operands; /* data steps: first of nsrc + ndst operands of the rank */
     uint32_t peer;     /* signal: consumer; wait: producer */
     uint16_t sem;
@@ -78,12 +79,12 @@ struct plan_step {
     uint8_t what;  /* await: 0 source free, 1 delivered */
 };
 
-/* A step's operand for chunk `nth` of its span: chunks lie stride apart, slots side by side. */
+/* A step's operand for chunk `nth` of its span: chunks lie stride apart, slots skip + 1. */
 static inline struct plan_operand peal_plan_nth(const struct plan_step *step,
                                                 struct plan_operand operand, uint32_t nth)
 {
     if (operand.buffer >= PLAN_BUF_SCRATCH)
-        operand.slot = (uint16_t)(operand.slot + nth);
+        operand.slot = (uint16_t)(operand.slot + nth * (step->skip + 1u));
     else
         operand.index += nth * step->stride;
     return operand;

@@ -64,6 +64,8 @@ static void print_data(const struct peal_plan *plan, uint32_t rank, const struct
         put_number(out, "*", (uint64_t)step->more + 1);
     if (step->stride > 1)
         put_number(out, "+", step->stride);
+    if (step->skip)
+        put_number(out, "~", step->skip + 1u);
     peal_buf_str(out, ":");
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
         if (i == step->nsrc)

@@ -39,12 +39,13 @@ static void check_held(const struct check *c, const struct plan_step *step,
 static void check_apart(const struct check *c, const struct plan_step *step,
                         const struct plan_operand *operand)
 {
+    uint32_t jump = step->skip + 1u;
     for (uint32_t i = step->nsrc; i < (uint32_t)step->nsrc + step->ndst; i++)
         for (uint32_t k = 0; k < (uint32_t)step->nsrc + step->ndst; k++) {
             const struct plan_operand *a = &operand[i], *b = &operand[k];
             uint32_t far = a->slot > b->slot ? a->slot - b->slot : b->slot - a->slot;
             if (a->buffer != b->buffer || a->buffer < PLAN_BUF_SCRATCH || a->rank != b->rank ||
-                a->index != b->index || far == 0 || far > step->more)
+                a->index != b->index || far == 0 || far % jump || far / jump > step->more)
                 continue;
             peal_verify_find(c->out, "race", c->rank, c->lane, c->at,
                              "slots from %u and from %u of region %u overlap within the step",

@@ -80,6 +80,15 @@ struct rank_state {
     uint32_t entry_time[VERIFY_CALLS_MAX]; /* of the caller's component, 0: not yet */
 };
 
+/* The cells of a rank's input or output: those of the blocks it holds, and of these the chunks of
+ * the part. */
+struct held_cells {
+    struct plan_held held;
+    uint32_t store;   /* index of the held_cells whose cells these are: in place, the larger */
+    uint64_t first;   /* cell of its first tile */
+    uint32_t *before; /* held.blocks + 1: chunks of the part before each of these blocks */
+};
+
 struct machine {
     const struct peal_plan *plan;
     const struct verify_sems *sems;
@@ -99,13 +108,16 @@ struct machine {
     struct sem_state *sem;
     uint32_t *queue; /* runnable lanes */
     uint32_t queued;
-    uint32_t chunks;     /* of the part */
-    uint32_t *dense;     /* chunk -> its number in the part, NOBODY */
-    uint32_t *chunk;     /* and back */
-    uint32_t tiles;      /* chunks x trips */
-    uint64_t user_cells; /* of one rank: one or two buffers */
-    uint64_t slots;      /* region slots of one rank and parity */
-    uint64_t rank_cells;
+    uint32_t chunks;         /* of the part */
+    uint32_t *dense;         /* chunk -> its number in the part, NOBODY */
+    uint32_t *chunk;         /* and back */
+    uint32_t tiles;          /* chunks x trips */
+    uint32_t per_block;      /* chunks of the plan in a block */
+    uint32_t *of_block;      /* chunks of the part before each block; one more than blocks */
+    uint64_t slots;          /* region slots of one rank and parity */
+    struct held_cells *held; /* [rank][in, out] */
+    uint64_t *slot_first;    /* cell of each rank's first slot */
+    uint64_t ncells;
     uint64_t *region_slot; /* first slot of each region */
     struct cell *cells;
     struct access *pool;
@@ -278,30 +290,79 @@ static peal_status number_chunks(struct machine *m)
     return PEAL_OK;
 }
 
+/* Counts the chunks of the part block by block. */
+static peal_status number_blocks(struct machine *m)
+{
+    uint32_t blocks = peal_plan_blocks(m->plan);
+    m->per_block = m->plan->nchunks / blocks;
+    m->of_block = peal_calloc(m->ctx, (size_t)blocks + 1, sizeof(uint32_t));
+    if (!m->of_block)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t c = 0; c < m->plan->nchunks; c++)
+        m->of_block[c / m->per_block + 1] += m->dense[c] != NOBODY;
+    for (uint32_t i = 0; i < blocks; i++)
+        m->of_block[i + 1] += m->of_block[i];
+    return PEAL_OK;
+}
+
+static peal_status hold(struct machine *m, struct held_cells *to, uint32_t rank, uint8_t buffer)
+{
+    to->held = peal_plan_held(m->plan, rank, buffer);
+    to->before = peal_calloc(m->ctx, (size_t)to->held.blocks + 1, sizeof(uint32_t));
+    if (!to->before)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < to->held.blocks; i++) {
+        uint32_t block = to->held.first + i * to->held.stride;
+        to->before[i + 1] = to->before[i] + m->of_block[block + 1] - m->of_block[block];
+    }
+    to->first = m->ncells;
+    m->ncells += (uint64_t)to->before[to->held.blocks] * m->trips;
+    return PEAL_OK;
+}
+
+/* In place, the buffer of fewer blocks lies within the other. */
+static peal_status hold_rank(struct machine *m, uint32_t rank)
+{
+    struct held_cells *in = &m->held[2 * rank], *out = in + 1;
+    in->store = 2 * rank;
+    out->store = 2 * rank + 1;
+    PEAL_TRY(hold(m, in, rank, PLAN_BUF_IN));
+    PEAL_TRY(hold(m, out, rank, PLAN_BUF_OUT));
+    if (m->alias && in->held.blocks < out->held.blocks)
+        in->store = out->store;
+    else if (m->alias)
+        out->store = in->store;
+    m->slot_first[rank] = m->ncells;
+    m->ncells += 2 * m->slots;
+    return PEAL_OK;
+}
+
 static peal_status make_cells(struct machine *m)
 {
     const struct peal_plan *plan = m->plan;
     PEAL_TRY(number_chunks(m));
+    PEAL_TRY(number_blocks(m));
     uint64_t tiles = (uint64_t)m->chunks * m->trips;
-    m->user_cells = tiles * (m->alias ? 1 : 2);
     m->region_slot = peal_calloc(m->ctx, (size_t)plan->nregions + 1, sizeof(uint64_t));
-    if (!m->region_slot)
+    m->held = peal_calloc(m->ctx, (size_t)plan->nranks * 2, sizeof *m->held);
+    m->slot_first = peal_calloc(m->ctx, plan->nranks, sizeof(uint64_t));
+    if (!m->region_slot || !m->held || !m->slot_first)
         return PEAL_ERR_MEMORY;
     for (uint32_t i = 0; i < plan->nregions; i++) {
         m->region_slot[i] = m->slots;
         if (in_part(m, m->run->parts->of_region[i]))
             m->slots += (uint64_t)plan->regions[i].width * plan->regions[i].depth;
     }
-    m->rank_cells = m->user_cells + 2 * m->slots;
-    uint64_t cells = m->rank_cells * plan->nranks;
-    if (cells > 1u << 28 || m->calls * plan->nranks * tiles >= VALUE_LEAF)
+    for (uint32_t r = 0; r < plan->nranks; r++)
+        PEAL_TRY(hold_rank(m, r));
+    if (m->ncells > 1u << 28 || m->calls * plan->nranks * tiles >= VALUE_LEAF)
         return PEAL_ERR_LIMIT;
     m->tiles = (uint32_t)tiles;
-    m->cells = peal_calloc(m->ctx, (size_t)cells, sizeof *m->cells);
+    m->cells = peal_calloc(m->ctx, (size_t)m->ncells, sizeof *m->cells);
     m->expected = peal_calloc(m->ctx, (size_t)m->tiles * m->calls, sizeof(uint32_t));
     if (!m->cells || !m->expected)
         return PEAL_ERR_MEMORY;
-    for (uint64_t i = 0; i < cells; i++)
+    for (uint64_t i = 0; i < m->ncells; i++)
         m->cells[i].sleeper = NOBODY;
     return peal_verify_values_init(&m->values, m->ctx, plan->nranks, m->tiles ? m->tiles : 1);
 }
@@ -328,13 +389,12 @@ static peal_status make(struct machine *m)
 
 static void unmake(struct machine *m)
 {
-    uint64_t cells = m->rank_cells * m->plan->nranks;
     for (uint32_t i = 0; m->sem && i < m->sems->count; i++) {
         for (uint32_t k = 0; k < m->sem[i].used; k++)
             peal_verify_clock_drop(&m->clocks, m->sem[i].queue[m->sem[i].head + k].clock);
         peal_free(m->ctx, m->sem[i].queue, m->sem[i].capacity * sizeof(struct message));
     }
-    for (uint64_t i = 0; m->cells && i < cells; i++)
+    for (uint64_t i = 0; m->cells && i < m->ncells; i++)
         peal_verify_clock_drop(&m->clocks, m->cells[i].message.clock);
     for (uint32_t i = 0; m->lanes && i < m->nlanes; i++)
         peal_verify_clock_drop(&m->clocks, m->lanes[i].clock);
@@ -343,7 +403,13 @@ static void unmake(struct machine *m)
     if (m->values.ctx)
         peal_verify_values_free(&m->values);
     peal_free(m->ctx, m->sem, ((size_t)m->sems->count + 1) * sizeof *m->sem);
-    peal_free(m->ctx, m->cells, cells * sizeof *m->cells);
+    peal_free(m->ctx, m->cells, m->ncells * sizeof *m->cells);
+    for (uint32_t i = 0; m->held && i < 2 * m->plan->nranks; i++)
+        peal_free(m->ctx, m->held[i].before,
+                  ((size_t)m->held[i].held.blocks + 1) * sizeof(uint32_t));
+    peal_free(m->ctx, m->held, (size_t)m->plan->nranks * 2 * sizeof *m->held);
+    peal_free(m->ctx, m->slot_first, m->plan->nranks * sizeof(uint64_t));
+    peal_free(m->ctx, m->of_block, ((size_t)peal_plan_blocks(m->plan) + 1) * sizeof(uint32_t));
     peal_free(m->ctx, m->expected, (size_t)m->tiles * m->calls * sizeof(uint32_t));
     if (m->learned)
         peal_free(m->ctx, m->learned,
@@ -365,20 +431,26 @@ static const char *buffer_name(uint8_t buffer)
     return names[buffer & 3];
 }
 
+static struct cell *user_cell(const struct machine *m, uint32_t rank, uint8_t buffer,
+                              uint32_t chunk, uint32_t trip)
+{
+    const struct held_cells *to = &m->held[m->held[2 * rank + (buffer == PLAN_BUF_OUT)].store];
+    uint32_t block = chunk / m->per_block;
+    uint64_t place = to->before[(block - to->held.first) / to->held.stride] +
+                     (uint64_t)(m->dense[chunk] - m->of_block[block]);
+    return &m->cells[to->first + place * m->trips + trip];
+}
+
 static struct cell *cell_of(const struct machine *m, const struct lane_state *lane,
                             const struct plan_operand *operand)
 {
-    uint64_t base = m->rank_cells * operand->rank;
-    if (operand->buffer == PLAN_BUF_IN || operand->buffer == PLAN_BUF_OUT) {
-        uint64_t buffer = operand->buffer == PLAN_BUF_OUT && !m->alias ? m->tiles : 0;
-        return &m->cells[base + buffer + (uint64_t)m->dense[operand->index] * m->trips +
-                         lane->trip];
-    }
+    if (operand->buffer == PLAN_BUF_IN || operand->buffer == PLAN_BUF_OUT)
+        return user_cell(m, operand->rank, operand->buffer, operand->index, lane->trip);
     const struct plan_region *region = &m->plan->regions[operand->index];
     uint64_t slot = m->region_slot[operand->index] +
                     (uint64_t)(lane->trip % region->depth) * region->width + operand->slot;
     uint64_t parity = m->ranks[lane->rank].call & 1;
-    return &m->cells[base + m->user_cells + parity * m->slots + slot];
+    return &m->cells[m->slot_first[operand->rank] + parity * m->slots + slot];
 }
 
 static int known(const struct machine *m, const struct lane_state *lane,
@@ -823,30 +895,40 @@ static peal_status do_await(struct machine *m, struct lane_state *lane,
 /* ---- calls --------------------------------------------------------------- */
 
 static void caller_writes_cell(struct machine *m, struct lane_state *lane, uint8_t buffer,
-                               uint32_t tile, uint32_t value)
+                               uint32_t chunk, uint32_t value)
 {
-    struct plan_operand operand = {lane->rank, m->chunk[tile / m->trips], 0, 0, buffer, 0};
+    struct plan_operand operand = {lane->rank, chunk, 0, 0, buffer, 0};
     write_cell(m, lane, 0, &operand, cell_of(m, lane, &operand), lane->component, lane->time,
                value);
+}
+
+/* The caller writes one of its buffers. In place, an output that is the input too is written as
+ * the input. */
+static void caller_writes_buffer(struct machine *m, uint32_t rank, uint8_t buffer, int input)
+{
+    struct lane_state *lane = &m->lanes[m->ranks[rank].caller];
+    struct plan_held held = m->held[2 * rank + (buffer == PLAN_BUF_OUT)].held;
+    for (uint32_t i = 0; i < held.blocks; i++) {
+        uint32_t block = held.first + i * held.stride;
+        for (uint32_t d = m->of_block[block]; d < m->of_block[block + 1]; d++) {
+            uint32_t chunk = m->chunk[d];
+            if (buffer == PLAN_BUF_OUT && m->alias &&
+                peal_plan_holds(m->plan, rank, PLAN_BUF_IN, chunk))
+                continue;
+            for (lane->trip = 0; lane->trip < m->trips; lane->trip++)
+                caller_writes_cell(m, lane, buffer, chunk,
+                                   input ? peal_verify_leaf(&m->values, m->ranks[rank].call, rank,
+                                                            d * m->trips + lane->trip)
+                                         : VALUE_NONE);
+        }
+    }
 }
 
 /* The caller writes its buffers: they may hold anything, but for the input of a new call. */
 static void caller_writes(struct machine *m, uint32_t rank, int entering)
 {
-    struct lane_state *lane = &m->lanes[m->ranks[rank].caller];
-    for (uint32_t t = 0; t < m->tiles; t++) {
-        uint32_t chunk = m->chunk[t / m->trips];
-        int in = peal_plan_holds(m->plan, rank, PLAN_BUF_IN, chunk);
-        int out = peal_plan_holds(m->plan, rank, PLAN_BUF_OUT, chunk);
-        uint32_t input = VALUE_NONE;
-        if (entering && in)
-            input = peal_verify_leaf(&m->values, m->ranks[rank].call, rank, t);
-        lane->trip = t % m->trips;
-        if (in)
-            caller_writes_cell(m, lane, PLAN_BUF_IN, t, input);
-        if (out && !(in && m->alias))
-            caller_writes_cell(m, lane, PLAN_BUF_OUT, t, VALUE_NONE);
-    }
+    caller_writes_buffer(m, rank, PLAN_BUF_IN, entering);
+    caller_writes_buffer(m, rank, PLAN_BUF_OUT, 0);
 }
 
 static peal_status leave(struct machine *m, uint32_t rank);
@@ -926,14 +1008,18 @@ static void check_moved(struct machine *m, uint32_t rank, uint32_t t, uint32_t v
 static void check_result(struct machine *m, uint32_t rank)
 {
     int reduces = peal_plan_collective(m->plan->collective)->reduces;
-    uint64_t out = m->rank_cells * rank + (m->alias ? 0 : m->tiles);
-    for (uint32_t t = 0; t < m->tiles; t++) {
-        if (!peal_plan_holds(m->plan, rank, PLAN_BUF_OUT, m->chunk[t / m->trips]))
-            continue;
-        if (reduces)
-            check_reduced(m, rank, t, m->cells[out + t].value);
-        else
-            check_moved(m, rank, t, m->cells[out + t].value);
+    struct plan_held held = m->held[2 * rank + 1].held;
+    for (uint32_t i = 0; i < held.blocks; i++) {
+        uint32_t block = held.first + i * held.stride;
+        for (uint32_t t = m->of_block[block] * m->trips; t < m->of_block[block + 1] * m->trips;
+             t++) {
+            uint32_t value =
+                user_cell(m, rank, PLAN_BUF_OUT, m->chunk[t / m->trips], t % m->trips)->value;
+            if (reduces)
+                check_reduced(m, rank, t, value);
+            else
+                check_moved(m, rank, t, value);
+        }
     }
 }
 

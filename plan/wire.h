@@ -25,7 +25,9 @@
 #define WIRE_OP_MASK 0x0fu
 #define WIRE_ENGINE_SHIFT 4
 #define WIRE_ENGINE_MASK 0x07u
-#define WIRE_SPAN 0x0fu /* comes first: the span and stride of the data step behind it */
+#define WIRE_SPAN                                                                                  \
+    0x0fu               /* comes first: span and stride of the data step behind                    \
+                           it, and, with the mark, how far its slots lie apart */
 #define WIRE_MARK 0x80u /* final; signal: after an event; await: delivered */
 
 /* The first byte of an operand. */

@@ -190,3 +190,8 @@ struct topo_switch_facts peal_topo_switch_facts(const peal_fabric *fabric)
 
     return (struct topo_switch_facts){network->buffer_mib, network->pfc, network->ecn};
 }
+
+int peal_topo_switch_buffer(const peal_fabric *fabric)
+{
+    return fabric->network.buffer_mib;
+}

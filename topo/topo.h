@@ -91,6 +91,8 @@ double peal_topo_lane_gbs(const peal_fabric *fabric, uint32_t rank);
 uint32_t peal_topo_copy_engines(void);
 /* 1: an accelerator; 0: a host process, which has one core for all its lanes. */
 int peal_topo_rank_accelerates(const peal_fabric *fabric, uint32_t rank);
+/* Buffer of one switch of the network, MiB; -1 not stated. */
+int peal_topo_switch_buffer(const peal_fabric *fabric);
 /* Reduction rate of one rank's reducing unit, input bytes / 1e9 per second. */
 double peal_topo_reduce_gbs(const peal_fabric *fabric, uint32_t rank);
 

@@ -388,9 +388,11 @@ typedef struct peal_request {
      * calls name it, and equal. NULL: one block, from root to peer. */
     const uint32_t *pairs;
     uint32_t npairs;
+    uint32_t incast; /* gather, reduce: ranks of other hosts that send to the root at once;
+                        0: as many as the switches have room for */
 } peal_request;
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
@@ -465,7 +467,10 @@ typedef struct peal_row_info {
     /* Once proven: equal for plans that add up every element in the same order and round at the
      * same places; 0: there is no one order, or nothing is reduced. */
     uint64_t order;
-    double time_alone_us; /* predicted at max_bytes, were no sibling under way; 0: unknown */
+    double time_alone_us;  /* predicted at max_bytes, were no sibling under way; 0: unknown */
+    uint64_t net_messages; /* that cross hosts at max_bytes, of the rank that sends most of them;
+                              0: none, or, before compilation, not counted for this algorithm */
+    uint64_t net_message_bytes; /* of each, at max_bytes: the mean */
 } peal_row_info;
 
 PEAL_API PEAL_CHECK peal_status peal_table_get(const peal_table *table, peal_table_info *info);

@@ -99,3 +99,16 @@ expect 2 "$PEAL" plan "$h100" --nodes 3
 expect_err "no option of 'peal plan'"
 expect 2 "$PEAL" plan "$h100" "$h100"
 echo ok
+
+# What crosses hosts, predicted and counted; a window is pinned.
+cluster=$topologies/cluster-h100-16.xml
+expect 0 "$PEAL" plan "$cluster" -n 64 --collective alltoall --bytes 128K:128K --explain
+expect_out 'net messages 7 of 16K at 128K'
+expect 0 "$PEAL" plan "$cluster" -n 64 --collective alltoall -a direct --bytes 128K:128K --json
+expect_json 'j["rows"][0]["net_messages"] == 56 and j["rows"][0]["net_message_bytes"] == 2048'
+expect 0 "$PEAL" compile "$cluster" -n 32 --collective allreduce -a ring --bytes 1M:1M -o ring.peal
+expect 0 "$PEAL" plan ring.peal --json
+expect_json 'j["rows"][0]["net_messages"] > 0 and j["rows"][0]["net_message_bytes"] > 0'
+expect 0 "$PEAL" plan "$cluster" -n 32 --collective gather -a direct --bytes 1M:1M --incast 3 --json
+expect_json 'all("3 of other hosts at once" in r["detail"] for r in j["rows"])'
+expect 2 "$PEAL" plan ring.peal --incast 3

@@ -220,7 +220,7 @@ START_TEST(siblings_decide)
             siblings[4 * s + i] = 8 * i + s + 1;
     }
     peal_fabric *fabric = cluster("pcie-8gpu.xml", 4);
-    peal_request request = request_of(PEAL_ALLREDUCE, 1 << 14);
+    peal_request request = request_of(PEAL_ALLREDUCE, 12 << 10);
     request.group = group;
     request.group_size = 4;
     peal_row_info alone = first_row(fabric, &request);

@@ -206,6 +206,10 @@ static void spoil_span(struct peal_plan *plan)
 {
     first_step(plan)->stride = 1;
 }
+static void spoil_skip(struct peal_plan *plan)
+{
+    first_step(plan)->skip = 1;
+}
 static void spoil_packets(struct peal_plan *plan)
 {
     plan->nchunks = 2;
@@ -300,6 +304,7 @@ static const struct spoilt spoilts[] = {
      "rank 0 lane 0 step 0 (put): the step has no use for its field what, which is set"},
     {spoil_span, "rank 0 lane 0 step 0 (put): a span of several chunks has a stride, and one chunk "
                  "has none"},
+    {spoil_skip, "rank 0 lane 0 step 0 (put): one chunk skips no slots"},
     {spoil_packets, "rank 0 lane 0 step 0 (put): packets are not moved in spans"},
     {spoil_event, "rank 0 lane 0 step 0 (put): a step of sm has no event"},
     {spoil_op, "rank 0 lane 0 step 0: opcode 11 is not below 11"},

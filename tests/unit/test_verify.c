@@ -304,6 +304,15 @@ START_TEST(spans)
         SPANS NET,
         {FAR_SPAN("1", "1", "rdma", "await e0 free reduce c0*4: in[0] s0[0] -> out[0] sm final"),
          FAR_SPAN("0", "2", "rdma", "await e0 free reduce c0*4: in[0] s0[0] -> out[0] sm final")});
+    /* Slots of two spans in turn, sent as one and folded by twos. */
+    PROVEN(SPANS DIRECT,
+           {"lane body put c0*2~2: in[0] -> r1.s0[1]@1 sm put c2*2~2: in[2] -> r1.s0[0]@1 sm "
+            "signal r1.0 sm " FOLDS0,
+            "lane body " SPAN1 "wait r0.0 reduce c0*2~2: in[0] s0[1] -> out[0] sm final "
+            "reduce c2*2~2: s0[0] in[2] -> out[2] sm final"});
+    PROVEN(SPANS DIRECT, {"lane body " SPAN0 FOLDS0 "copy c0*2~2: in[0] -> s0[4] sm "
+                          "copy c0*2~2: s0[4] -> s0[5] sm",
+                          "lane body " SPAN1 FOLDS1});
     /* Of a span, each chunk folds its own: the destination is the source, slot by slot. */
     PROVEN(SPANS DIRECT, {"lane body " SPAN0 "wait r1.0 reduce c0*4: in[0] s0[0] -> s0[0] sm final "
                           "copy c0*4: s0[0] -> out[0] sm",
@@ -345,6 +354,14 @@ START_TEST(wrong_spans)
     REFUSED("race", 0, 0, 4, "slots from 5 and from 6 of region 0 overlap", SPANS DIRECT,
             {"lane body " SPAN0 FOLDS0 "copy c0*2: in[0] -> s0[5] s0[6] sm",
              "lane body " SPAN1 FOLDS1});
+    REFUSED("race", 0, 0, 5, "slots from 5 and from 3 of region 0 overlap", SPANS DIRECT,
+            {"lane body " SPAN0 FOLDS0 "copy c0*2~2: in[0] -> s0[3] sm "
+             "copy c0*2~2: s0[3] -> s0[5] sm",
+             "lane body " SPAN1 FOLDS1});
+    WRONG("result", 0, 0, 3, "moves chunk 1 tile 0, but the source holds chunk 2", SPANS DIRECT,
+          {"lane body " SPAN0 "wait r1.0 reduce c0*2~2: in[0] s0[0] -> out[0] sm final "
+           "reduce c2*2: in[2] s0[2] -> out[2] sm final",
+           "lane body " SPAN1 FOLDS1});
     REFUSED(
         "bounds", 0, 0, 0, "must carry the step's chunk", SPANS DIRECT,
         {"lane body put c0*2: in[2] -> r1.s0[0]@1 sm " SPAN0 FOLDS0, "lane body " SPAN1 FOLDS1});
