@@ -2,6 +2,8 @@
 /* peal verify: proves every row, and says what it found. */
 #include "cli_json.h"
 
+#include <string.h>
+
 struct found {
     const struct output *output;
     json_t *list; /* NULL: in text */
@@ -45,6 +47,12 @@ static void print_summary(const peal_verify_report *report, const peal_table_inf
         fprintf(file, "%lu findings; ", (unsigned long)report->findings);
     fprintf(file, "%lu proofs, %llu steps executed, %.2f s\n", (unsigned long)report->proofs,
             (unsigned long long)report->steps, seconds);
+    if (report->by_classes)
+        fprintf(file,
+                "%lu plan%s proven by classes: %lu hosts, %lu rails of %lu; %lu ranks executed\n",
+                (unsigned long)report->by_classes, report->by_classes == 1 ? "" : "s",
+                (unsigned long)report->hosts, (unsigned long)report->rails,
+                (unsigned long)report->hosts, (unsigned long)report->executed);
 }
 
 /* Which plans reduce alike. */
@@ -93,8 +101,28 @@ static void end_json(json_t *root, const peal_verify_report *report, const peal_
     json_count(root, "rows", info->rows);
     json_count(root, "steps", report->steps);
     json_count(root, "proofs", report->proofs);
+    json_count(root, "executed", report->executed);
+    json_count(root, "by_classes", report->by_classes);
+    if (report->by_classes) {
+        json_count(root, "hosts", report->hosts);
+        json_count(root, "rails", report->rails);
+    }
     json_number(root, "seconds", seconds);
     json_end(root, output);
+}
+
+static int read_proof(const struct cli *cli, peal_proof *how)
+{
+    static const char *const names[] = {"auto", "enumerate", "classes"};
+    *how = PEAL_PROOF_AUTO;
+    if (!cli_given(cli, OPT_PROOF))
+        return EXIT_YES;
+    for (int i = 0; i < 3; i++)
+        if (strcmp(cli->value[OPT_PROOF], names[i]) == 0) {
+            *how = (peal_proof)i;
+            return EXIT_YES;
+        }
+    return say_usage("--proof is auto, enumerate or classes, not '%s'", cli->value[OPT_PROOF]);
 }
 
 /* fabric: the table is planned on it; NULL: it holds its programs. */
@@ -105,6 +133,8 @@ static int prove(struct cli *cli, peal_table *table, const peal_fabric *fabric,
     peal_verify_report report = {.size = sizeof report};
     peal_table_info info = {.size = sizeof info};
     struct found found = {output, NULL};
+    peal_proof how;
+    CLI_TRY(read_proof(cli, &how));
     json_t *root = cli_given(cli, OPT_JSON) ? json_begin("peal.verify/1") : NULL;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
     if (root) {
@@ -114,7 +144,7 @@ static int prove(struct cli *cli, peal_table *table, const peal_fabric *fabric,
     uint64_t start = now_ns();
     peal_status status =
         fabric ? peal_table_verify_planned(table, fabric, on_finding, &found, &report, &diag)
-               : peal_table_verify(table, on_finding, &found, &report, &diag);
+               : peal_table_prove(table, how, on_finding, &found, &report, &diag);
     double seconds = (double)(now_ns() - start) / 1e9;
     if (root)
         json_orders(root, table, info.rows);
@@ -145,6 +175,8 @@ static int prove_planned(struct cli *cli, const peal_fabric *fabric)
     struct choice choice;
     struct actions actions;
     peal_table *table;
+    if (cli_given(cli, OPT_PROOF) && strcmp(cli->value[OPT_PROOF], "enumerate") == 0)
+        return say_usage("so many ranks are not executed as one");
     CLI_TRY(read_request(cli, &request));
     CLI_TRY(read_choice(cli, 0, &choice));
     CLI_TRY(count_ranks(cli, fabric, request.ranks, &request.ranks));

@@ -3,18 +3,29 @@
  * proof does not need them to be. */
 #include "compiler.h"
 
-/* The proof of one source. All programs together are executed; more ranks than that takes need a
- * proof that reads only some of them. */
+/* All programs together take no more memory than a compiled row may, going by the first. */
+static int fits_whole(const struct plan_source *source)
+{
+    const struct plan_slice *slice;
+    if (source->head->nranks <= PEAL_WHOLE_RANKS)
+        return 1;
+    return source->read(source->user, 0, &slice) == PEAL_OK &&
+           peal_plan_slice_bytes(slice) <= PEAL_WHOLE_BYTES / source->head->nranks;
+}
+
+/* The proof of one source: by classes where it is large and fits, else all programs together, if
+ * they are not too much. */
 static peal_status prove_source(const struct plan_source *source, uint32_t row,
                                 peal_finding_fn found, void *user, struct plan_proof *proof,
                                 peal_diag *diag)
 {
     struct peal_plan *plan;
-    if (source->head->nranks > PEAL_WHOLE_RANKS)
-        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                         "row %u: %u ranks are too many to be proven one by one", row,
-                         source->head->nranks);
-    peal_status status = peal_plan_gather(source, &plan);
+    peal_status status = PEAL_ERR_UNSUPPORTED;
+    if (source->head->nranks > PLAN_ENUMERATE_RANKS)
+        status = peal_plan_verify_classes(source, row, found, user, proof, diag);
+    if (status != PEAL_ERR_UNSUPPORTED || !fits_whole(source))
+        return status;
+    status = peal_plan_gather(source, &plan);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "row %u cannot be built: %s", row, peal_status_text(status));
     status = peal_plan_seal(plan, diag);
@@ -52,9 +63,7 @@ peal_status peal_table_verify_planned(peal_table *table, const peal_fabric *fabr
             return status;
         if (status != PEAL_OK)
             result = status;
-        sum.findings += proof.findings;
-        sum.steps += proof.steps;
-        sum.proofs += proof.proofs;
+        peal_plan_add_proof(&sum, &proof);
     }
     table->verified = result == PEAL_OK;
     if (report)

@@ -306,8 +306,14 @@ struct plan_proof {
     uint64_t steps;
     uint32_t proofs;
     uint64_t order; /* digest of the order in which every element is reduced; 0: no one order */
+    uint32_t executed; /* ranks, of all systems that were executed */
+    uint32_t classes;  /* 0: all ranks were executed as one; else how many systems were, for */
+    uint32_t blocks;   /* so many hosts */
+    uint32_t rails;    /* and so many rails between them */
 };
 peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_finding_fn found,
                              void *user, struct plan_proof *proof, peal_diag *diag);
+/* A row's proof, added to the report of a table's. */
+void peal_plan_add_proof(peal_verify_report *sum, const struct plan_proof *proof);
 
 #endif

@@ -58,4 +58,32 @@ peal_status peal_plan_check_head(const struct peal_plan *head, peal_diag *diag);
 peal_status peal_plan_check_slice(const struct peal_plan *head, uint32_t rank,
                                   const struct plan_slice *slice, peal_diag *diag);
 
+/* ---- a plan in memory as a source */
+struct plan_reader {
+    const struct peal_plan *plan;
+    struct plan_slice slice;
+    uint32_t *first; /* links of sender r: order[first[r]] .. order[first[r + 1]] */
+    uint32_t *order;
+    uint32_t *place; /* of a link in the slice: 1 + index */
+};
+/* The plan must outlive the reader. Free it also when this fails. */
+peal_status peal_plan_reader_init(struct plan_reader *reader, const struct peal_plan *plan,
+                                  struct plan_source *source_out);
+void peal_plan_reader_free(struct plan_reader *reader);
+/* dst, whose memory is reused, becomes a copy of src's lanes, steps and operands. */
+peal_status peal_plan_copy_program(peal_ctx *ctx, struct plan_rank *dst,
+                                   const struct plan_rank *src);
+
+/* ---- proof */
+/* Up to this many ranks all are executed as one, where nobody asks for the other proof. */
+#define PLAN_ENUMERATE_RANKS 1024u
+/* Proves a plan by classes of hosts and of rails (docs/plan-format.md, "By classes"). A rank is
+ * read more than once and has to have the same program each time. A plan that does not fit is
+ * proven by executing all ranks where there are at most PLAN_ENUMERATE_RANKS; else
+ * ERR_UNSUPPORTED, and the diag says what does not fit. proof->classes tells which proof it was.
+ * Otherwise as peal_plan_verify. */
+peal_status peal_plan_verify_classes(const struct plan_source *source, uint32_t row,
+                                     peal_finding_fn found, void *user, struct plan_proof *proof,
+                                     peal_diag *diag);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drives the proof of a plan: checks that need no execution first, then one symbolic execution
  * for each aliasing mode and trip count. */
-#include "verify.h"
+#include "verify_classes.h"
 
 #include <stdio.h>
 
@@ -34,7 +34,7 @@ static uint32_t deepest(const struct peal_plan *plan)
 
 /* So many trips prove any number: the last is the first to reuse the deepest region's slots, and
  * has one such trip before it. Fewer where no message takes as many. */
-static uint32_t most_trips(const struct peal_plan *plan)
+uint32_t peal_verify_trips(const struct peal_plan *plan)
 {
     uint64_t bound = peal_plan_trip_bound(plan);
     uint32_t depth = deepest(plan);
@@ -84,13 +84,12 @@ static peal_status prove_run(struct verify_run *run, struct verify_out *out,
 /* In place, input and output are one: whatever conflicts out of place conflicts there too, under
  * the same order. So races are looked for in place, and values in both ways. Small plans are
  * executed for every trip count, large ones for the least and the most. */
-static peal_status prove_runs(const struct peal_plan *plan, const struct verify_sems *sems,
-                              const struct verify_parts *parts, struct verify_out *out,
-                              struct plan_proof *proof)
+static peal_status prove_runs(const struct peal_plan *plan, uint32_t most,
+                              const struct verify_sems *sems, const struct verify_parts *parts,
+                              struct verify_out *out, struct plan_proof *proof)
 {
     struct verify_run run = {.plan = plan, .sems = sems, .parts = parts};
     int small = plan->nranks <= VERIFY_CHAIN_RANKS;
-    uint32_t most = most_trips(plan);
     int in_place = peal_plan_collective(plan->collective)->in_place;
     run.calls = small ? VERIFY_CALLS_MAX : 1;
     for (run.alias = 0; run.alias < 1 + in_place; run.alias++)
@@ -106,22 +105,29 @@ static peal_status prove_runs(const struct peal_plan *plan, const struct verify_
     return PEAL_OK;
 }
 
+peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
+                                 struct verify_out *out, struct plan_proof *proof)
+{
+    struct verify_sems sems = {0};
+    struct verify_parts parts = {0};
+    peal_status status = peal_verify_sems_build(&sems, plan, out);
+    if (status == PEAL_OK && !out->findings)
+        status = peal_verify_parts_make(&parts, plan, &sems);
+    if (status == PEAL_OK && !out->findings)
+        status = prove_runs(plan, trips, &sems, &parts, out, proof);
+    peal_verify_parts_free(&parts);
+    peal_verify_sems_free(&sems);
+    return status;
+}
+
 peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_finding_fn found,
                              void *user, struct plan_proof *proof, peal_diag *diag)
 {
     struct verify_out out = {row, found, user, 0};
-    struct verify_sems sems = {0};
-    struct verify_parts parts = {0};
-    struct plan_proof done = {0};
+    struct plan_proof done = {.executed = plan->nranks};
     peal_status status = peal_verify_check(plan, &out);
     if (status == PEAL_OK)
-        status = peal_verify_sems_build(&sems, plan, &out);
-    if (status == PEAL_OK && !out.findings)
-        status = peal_verify_parts_make(&parts, plan, &sems);
-    if (status == PEAL_OK && !out.findings)
-        status = prove_runs(plan, &sems, &parts, &out, &done);
-    peal_verify_parts_free(&parts);
-    peal_verify_sems_free(&sems);
+        status = peal_verify_schedule(plan, peal_verify_trips(plan), &out, &done);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "verification stopped: %s", peal_status_text(status));
     done.findings = out.findings;
@@ -133,12 +139,53 @@ peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_fi
     return PEAL_OK;
 }
 
-peal_status peal_table_verify(peal_table *table, peal_finding_fn found, void *user,
-                              peal_verify_report *report, peal_diag *diag)
+static peal_status prove_classes(const struct peal_plan *plan, uint32_t row, peal_finding_fn found,
+                                 void *user, struct plan_proof *proof, peal_diag *diag)
+{
+    struct plan_reader reader;
+    struct plan_source source;
+    peal_status status = peal_plan_reader_init(&reader, plan, &source);
+    if (status == PEAL_OK)
+        status = peal_verify_by_classes(&source, row, found, user, proof, diag);
+    peal_plan_reader_free(&reader);
+    return status;
+}
+
+/* What does not fit the proof by classes is executed as a whole, unless that proof was asked for.
+ */
+static peal_status prove_plan(const struct peal_plan *plan, peal_proof how, uint32_t row,
+                              peal_finding_fn found, void *user, struct plan_proof *proof,
+                              peal_diag *diag)
+{
+    if (how == PEAL_PROOF_CLASSES)
+        return prove_classes(plan, row, found, user, proof, diag);
+    if (how == PEAL_PROOF_AUTO && plan->nranks > PLAN_ENUMERATE_RANKS) {
+        peal_status status = prove_classes(plan, row, found, user, proof, diag);
+        if (status != PEAL_ERR_UNSUPPORTED)
+            return status;
+    }
+    return peal_plan_verify(plan, row, found, user, proof, diag);
+}
+
+void peal_plan_add_proof(peal_verify_report *sum, const struct plan_proof *proof)
+{
+    sum->findings += proof->findings;
+    sum->steps += proof->steps;
+    sum->proofs += proof->proofs;
+    sum->executed += proof->executed;
+    sum->by_classes += proof->classes != 0;
+    sum->hosts = proof->blocks > sum->hosts ? proof->blocks : sum->hosts;
+    sum->rails = proof->rails > sum->rails ? proof->rails : sum->rails;
+}
+
+peal_status peal_table_prove(peal_table *table, peal_proof how, peal_finding_fn found, void *user,
+                             peal_verify_report *report, peal_diag *diag)
 {
     if (!table)
         return peal_fail(diag, PEAL_ERR_ARG, "no table");
-    peal_verify_report sum = {sizeof sum, 0, table->nranks, 0, 0};
+    if (how < PEAL_PROOF_AUTO || how > PEAL_PROOF_CLASSES)
+        return peal_fail(diag, PEAL_ERR_ARG, "no such proof");
+    peal_verify_report sum = {.size = sizeof sum, .ranks = table->nranks};
     peal_status result = PEAL_OK;
     for (uint32_t i = 0; i < table->nrows; i++) {
         struct plan_proof proof = {0};
@@ -149,19 +196,23 @@ peal_status peal_table_verify(peal_table *table, peal_finding_fn found, void *us
                              "row %u holds the program of rank %u alone, and a proof is of all "
                              "ranks together",
                              i, table->rows[i].plan->slice_rank);
-        peal_status status = peal_plan_verify(table->rows[i].plan, i, found, user, &proof,
-                                              result == PEAL_OK ? diag : NULL);
+        peal_status status = prove_plan(table->rows[i].plan, how, i, found, user, &proof,
+                                        result == PEAL_OK ? diag : NULL);
         if (status != PEAL_OK && status != PEAL_ERR_UNPROVEN)
             return status;
         if (status != PEAL_OK)
             result = status;
         table->rows[i].info.order = proof.order;
-        sum.findings += proof.findings;
-        sum.steps += proof.steps;
-        sum.proofs += proof.proofs;
+        peal_plan_add_proof(&sum, &proof);
     }
     table->verified = result == PEAL_OK;
     if (report)
         PEAL_TRY(peal_export(report, &sum, sizeof sum));
     return result;
+}
+
+peal_status peal_table_verify(peal_table *table, peal_finding_fn found, void *user,
+                              peal_verify_report *report, peal_diag *diag)
+{
+    return peal_table_prove(table, PEAL_PROOF_AUTO, found, user, report, diag);
 }

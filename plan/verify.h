@@ -55,6 +55,11 @@ void peal_verify_sems_free(struct verify_sems *sems);
 
 /* Capability and bounds of every step; no execution. */
 peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *out);
+/* The most trips that have to be executed: so many prove any number. */
+uint32_t peal_verify_trips(const struct peal_plan *plan);
+/* Proves the steps of a plan by executing them, for up to `trips` trips. */
+peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
+                                 struct verify_out *out, struct plan_proof *proof);
 
 /* ---- expressions: which contributions a value holds, in which tree, and where it is rounded */
 #define VALUE_NONE 0u
@@ -100,28 +105,45 @@ peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint
 peal_status peal_verify_value_finish(struct verify_values *values, uint32_t a, uint32_t *final);
 
 /* ---- clocks: immutable once shared */
-#define VERIFY_PAGE 32u
+#define VERIFY_NEWS 8u
 struct verify_page;
-struct verify_block;
+struct verify_memo;
+struct verify_news {
+    uint32_t component;
+    uint32_t time;
+};
 struct verify_clock {
     uint32_t refs;
-    struct verify_block *block[]; /* NULL: all zero */
+    uint32_t flat;            /* so many times, without a tree; 0: a tree */
+    struct verify_page *root; /* NULL: all zero */
+    uint32_t count;
+    struct verify_news news[VERIFY_NEWS]; /* by component; what the tree may not know yet */
+    uint32_t time[];
 };
 struct verify_clocks {
     peal_ctx *ctx;
-    uint32_t components;
+    uint32_t components; /* fixed before the first clock learns anything */
+    uint32_t pages;      /* alive */
+    uint32_t bucket_count;
+    uint32_t memo_count;
+    uint64_t serials;
+    struct verify_page **buckets; /* by content */
+    struct verify_memo *memo;     /* joins made before */
     struct verify_page *free_pages;
-    struct verify_block *free_blocks;
 };
 struct verify_clock *peal_verify_clock_new(struct verify_clocks *clocks);
 void peal_verify_clock_drop(struct verify_clocks *clocks, struct verify_clock *clock);
 /* Once all clocks are dropped. */
 void peal_verify_clocks_free(struct verify_clocks *clocks);
 uint32_t peal_verify_clock_time(const struct verify_clock *clock, uint32_t component);
+/* `other` says the same afterwards; it may be held in another way. */
 peal_status peal_verify_clock_join(struct verify_clocks *clocks, struct verify_clock **clock,
-                                   const struct verify_clock *other);
+                                   struct verify_clock *other);
 peal_status peal_verify_clock_set(struct verify_clocks *clocks, struct verify_clock **clock,
                                   uint32_t component, uint32_t time);
+/* 1: the clock knows everything that the other knows. */
+peal_status peal_verify_clock_covers(struct verify_clocks *clocks, struct verify_clock *clock,
+                                     struct verify_clock *other, int *covers);
 
 /* ---- parts of a plan that share nothing */
 struct verify_parts {

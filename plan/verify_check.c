@@ -2,10 +2,14 @@
 /* Capability and bounds: what can be said of each step without executing it. */
 #include "verify.h"
 
+#include "verify_classes.h"
+
 #include <string.h>
 
 struct check {
     const struct peal_plan *plan;
+    const struct plan_rank *program; /* of `rank` */
+    const struct plan_link *links;   /* that its operands name */
     struct verify_out *out;
     uint64_t tile_bytes; /* the most a step can move */
     uint32_t rank;
@@ -76,8 +80,8 @@ static void check_operand(const struct check *c, const struct plan_step *step,
 static void check_remote(const struct check *c, const struct plan_step *step,
                          const struct plan_operand *operand, int is_source)
 {
-    const struct plan_link *link = &c->plan->links[operand->link - 1];
-    uint32_t arch = c->plan->ranks[c->rank].arch;
+    const struct plan_link *link = &c->links[operand->link - 1];
+    uint32_t arch = c->program->arch;
     const char *name = peal_engine_name((peal_engine)step->engine);
     if (!(peal_plan_engines(link->link_class, link->direct, arch) & 1u << step->engine))
         peal_verify_find(c->out, "capability", c->rank, c->lane, c->at,
@@ -91,10 +95,10 @@ static void check_remote(const struct check *c, const struct plan_step *step,
 
 static void check_data(const struct check *c, const struct plan_step *step)
 {
-    const struct plan_operand *operand = &c->plan->ranks[c->rank].operands[step->operands];
+    const struct plan_operand *operand = &c->program->operands[step->operands];
     int reduces =
         step->op == PLAN_REDUCE || step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
-    uint32_t arch = c->plan->ranks[c->rank].arch;
+    uint32_t arch = c->program->arch;
     uint32_t away = 1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP | 1u << PEAL_ENGINE_STAGED;
     int remote = 0;
     if (reduces && step->engine != PEAL_ENGINE_SM)
@@ -155,7 +159,7 @@ static uint32_t defined_events(const struct plan_rank *rank, const struct plan_l
 /* Every rank returns with the counts of all that it got. */
 static void check_learned(struct check *c, const struct plan_rank *rank)
 {
-    if (c->plan->collective != PEAL_ALLTOALLV)
+    if (c->plan->collective != PEAL_ALLTOALLV || !c->learned) /* by classes goes allreduce only */
         return;
     memset(c->learned, 0, c->plan->nranks);
     for (uint32_t i = 0; i < rank->nsteps; i++)
@@ -169,7 +173,7 @@ static void check_learned(struct check *c, const struct plan_rank *rank)
 
 static void check_rank(struct check *c)
 {
-    const struct plan_rank *rank = &c->plan->ranks[c->rank];
+    const struct plan_rank *rank = c->program;
     check_learned(c, rank);
     if (rank->nlanes > PLAN_LANES_MAX)
         peal_verify_find(c->out, "capability", c->rank, -1, -1,
@@ -212,13 +216,15 @@ peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *o
     uint32_t n = plan->nranks;
     uint32_t *first = peal_calloc(plan->ctx, (size_t)n + 2, sizeof(uint32_t));
     uint32_t *order = peal_calloc(plan->ctx, (size_t)plan->nlinks + 1, sizeof(uint32_t));
-    struct check c = {.plan = plan, .out = out, .tile_bytes = peal_plan_tile_bound(plan)};
+    struct check c = {
+        .plan = plan, .links = plan->links, .out = out, .tile_bytes = peal_plan_tile_bound(plan)};
     c.signals_to = peal_calloc(plan->ctx, n, sizeof(uint32_t));
     c.learned = peal_calloc(plan->ctx, n, 1);
     peal_status status = first && order && c.signals_to && c.learned ? PEAL_OK : PEAL_ERR_MEMORY;
     if (status == PEAL_OK)
         index_links(plan, first, order);
     for (c.rank = 0; status == PEAL_OK && c.rank < n; c.rank++) {
+        c.program = &plan->ranks[c.rank];
         for (uint32_t i = first[c.rank]; i < first[c.rank + 1]; i++) {
             const struct plan_link *link = &plan->links[order[i]];
             c.signals_to[link->to] |=
@@ -233,4 +239,26 @@ peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *o
     peal_free(plan->ctx, c.learned, n);
     peal_free(plan->ctx, c.signals_to, n * sizeof(uint32_t));
     return status;
+}
+
+void peal_verify_check_slice(const struct peal_plan *head, uint64_t tile_bytes, uint32_t rank,
+                             const struct plan_slice *slice, uint32_t *signals_to,
+                             struct verify_out *out)
+{
+    struct check c = {.plan = head,
+                      .program = &slice->program,
+                      .links = slice->links,
+                      .out = out,
+                      .tile_bytes = tile_bytes,
+                      .rank = rank,
+                      .signals_to = signals_to};
+    for (uint32_t i = 0; i < slice->nlinks; i++) {
+        const struct plan_link *link = &slice->links[i];
+        if (link->from == rank)
+            signals_to[link->to] |=
+                peal_plan_engines(link->link_class, link->direct, slice->program.arch);
+    }
+    check_rank(&c);
+    for (uint32_t i = 0; i < slice->nlinks; i++)
+        signals_to[slice->links[i].to] = 0;
 }

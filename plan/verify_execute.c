@@ -101,6 +101,8 @@ struct machine {
     uint32_t calls;
     uint64_t steps;
     struct verify_clocks clocks;
+    struct verify_clock *entries; /* NULL: not needed yet */
+    uint32_t entered;             /* ranks that have entered the first call */
     struct verify_values values;
     uint32_t nlanes;
     struct lane_state *lanes;
@@ -399,6 +401,7 @@ static void unmake(struct machine *m)
     for (uint32_t i = 0; m->lanes && i < m->nlanes; i++)
         peal_verify_clock_drop(&m->clocks, m->lanes[i].clock);
     size_t lanes = (size_t)m->run->parts->lanes + m->plan->nranks;
+    peal_verify_clock_drop(&m->clocks, m->entries);
     peal_verify_clocks_free(&m->clocks);
     if (m->values.ctx)
         peal_verify_values_free(&m->values);
@@ -939,6 +942,7 @@ static peal_status enter(struct machine *m, uint32_t rank)
     struct lane_state *caller = &m->lanes[state->caller];
     caller_writes(m, rank, 1);
     state->entry_time[state->call] = caller->time;
+    m->entered += state->call == 0;
     state->running = state->lanes;
     struct message start = message_from(caller);
     peal_status status = PEAL_OK;
@@ -1023,6 +1027,32 @@ static void check_result(struct machine *m, uint32_t rank)
     }
 }
 
+/* What is known once all ranks have entered the first call; made when the first rank leaves. */
+static peal_status make_entries(struct machine *m)
+{
+    m->entries = peal_verify_clock_new(&m->clocks);
+    if (!m->entries)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t r = 0; r < m->plan->nranks; r++)
+        PEAL_TRY(peal_verify_clock_set(&m->clocks, &m->entries,
+                                       m->lanes[m->ranks[r].caller].component,
+                                       m->ranks[r].entry_time[0]));
+    return PEAL_OK;
+}
+
+/* All entries of the only call at once: most ranks know them, and share how they do. */
+static peal_status knows_entries(struct machine *m, uint32_t rank, int *knows)
+{
+    struct lane_state *lane = &m->lanes[m->ranks[rank].caller];
+    *knows = 0;
+    if (!m->order || m->calls > 1 || m->entered < m->plan->nranks)
+        return PEAL_OK;
+    if (!m->entries)
+        PEAL_TRY(make_entries(m));
+    PEAL_TRY(learn(m, lane, lane->component, m->ranks[rank].entry_time[0]));
+    return peal_verify_clock_covers(&m->clocks, lane->clock, m->entries, knows);
+}
+
 /* Every rank has entered this call, as far as this rank knows. */
 static void check_entries(struct machine *m, uint32_t rank)
 {
@@ -1050,7 +1080,10 @@ static peal_status leave(struct machine *m, uint32_t rank)
         PEAL_TRY(status);
     }
     check_result(m, rank);
-    check_entries(m, rank);
+    int knows;
+    PEAL_TRY(knows_entries(m, rank, &knows));
+    if (!knows)
+        check_entries(m, rank);
     if (state->call + 1 == m->calls) {
         caller_writes(m, rank, 0);
         return PEAL_OK;
@@ -1121,6 +1154,18 @@ static void report_stuck(struct machine *m)
     }
 }
 
+/* Mostly it is the rank that has issued the transfer who waits for it. */
+static int somebody_knows(const struct machine *m, uint32_t issuer, const struct event_state *event)
+{
+    for (uint32_t i = 0; i <= m->plan->nranks; i++) {
+        uint32_t rank = i ? i - 1 : issuer;
+        if (peal_verify_clock_time(m->lanes[m->ranks[rank].caller].clock, event->component + 1) >=
+            event->time)
+            return 1;
+    }
+    return 0;
+}
+
 /* Every transfer of the last call is over when all ranks have returned: somebody waited for it.
  * Otherwise it could still be under way in the call after next, in memory of that call. */
 static void check_transfers(struct machine *m)
@@ -1128,14 +1173,9 @@ static void check_transfers(struct machine *m)
     for (uint32_t i = 0; i < m->nlanes && m->order; i++)
         for (uint32_t e = 0; m->lanes[i].code && e < PLAN_EVENTS_MAX; e++) {
             const struct event_state *event = &m->lanes[i].event[e];
-            uint32_t rank = 0;
             if (event->component == NOBODY || event->time == TIME_NEVER)
                 continue;
-            while (rank < m->plan->nranks &&
-                   peal_verify_clock_time(m->lanes[m->ranks[rank].caller].clock,
-                                          event->component + 1) < event->time)
-                rank++;
-            if (rank == m->plan->nranks)
+            if (!somebody_knows(m, m->lanes[i].rank, event))
                 peal_verify_find(m->out, "composition", m->lanes[i].rank, m->lanes[i].lane,
                                  event->step,
                                  "nobody waits until the transfer of e%u is delivered; it may "

@@ -541,8 +541,12 @@ typedef struct peal_verify_report {
     size_t size;
     uint32_t findings;
     uint32_t ranks;
-    uint64_t steps;  /* instructions executed symbolically */
-    uint32_t proofs; /* (plan, aliasing mode, trip count) combinations proven */
+    uint64_t steps;      /* instructions executed symbolically */
+    uint32_t proofs;     /* (plan, aliasing mode, trip count) combinations proven */
+    uint32_t by_classes; /* rows proven by classes: hosts and rails apart, one of each kind */
+    uint32_t hosts;      /* of the largest of these; 0: none */
+    uint32_t rails;
+    uint32_t executed; /* ranks executed, over all rows */
 } peal_verify_report;
 
 /* Proves every row: result, deadlock, races, composition, capability and bounds
@@ -552,6 +556,17 @@ typedef struct peal_verify_report {
 PEAL_API PEAL_CHECK peal_status peal_table_verify(peal_table *table, peal_finding_fn found,
                                                   void *user, peal_verify_report *report,
                                                   peal_diag *diag);
+
+/* How a plan is proven (docs/plan-format.md, "By classes"). */
+typedef enum peal_proof {
+    PEAL_PROOF_AUTO,      /* by classes above 1 024 ranks, where a plan fits; else all ranks */
+    PEAL_PROOF_ENUMERATE, /* all ranks executed as one */
+    PEAL_PROOF_CLASSES    /* by classes; ERR_UNSUPPORTED: a row does not fit */
+} peal_proof;
+/* peal_table_verify by a given proof; that one is PEAL_PROOF_AUTO. */
+PEAL_API PEAL_CHECK peal_status peal_table_prove(peal_table *table, peal_proof how,
+                                                 peal_finding_fn found, void *user,
+                                                 peal_verify_report *report, peal_diag *diag);
 
 /* The same proof of a planned table, whose programs are made as the proof asks for them and not
  * kept: of tables that peal_table_compile does not take. The table stays planned and counts as

@@ -37,3 +37,50 @@ row "compile and prove the table, 8 GPUs" $t/dgx-h100.xml \
     "$peal" compile $t/dgx-h100.xml -o "$out/x.peal"
 row "compile and prove the table, 2 x 8 GPUs" $t/cluster-h100-2.xml \
     "$peal" compile $t/cluster-h100-2.xml -o "$out/x.peal"
+
+# Against targets: time and memory of the process itself (user and system time, so that others on
+# the machine do not count), the least of a few runs; of "beyond" rows, what is left when planning
+# is taken off.
+cluster() { # cluster HOSTS: writes a cluster of so many
+    cat >"$out/c$1.xml" <<XML
+<peal version="1" name="c$1"><host name="dgx" count="$1" topology="$PWD/$t/dgx-h100.xml"/>
+<network kind="rails"/></peal>
+XML
+}
+
+least() { # least COMMAND...: "MS KIB"
+    local i
+    for ((i = 0; i < 3; i++)); do
+        /usr/bin/time -f "%U %S %M" -o "$out/time" "$@" >/dev/null 2>&1 || true
+        tail -n 1 "$out/time"
+    done | awk '{ ms = ($1 + $2) * 1000; if (NR == 1 || ms < m) m = ms; if ($3 > k) k = $3 }
+                END { print m, k }'
+}
+
+target() { # target WHAT LIMIT_MS OFF_MS COMMAND...: OFF_MS is taken off
+    local what=$1 limit=$2 off=$3
+    shift 3
+    least "$@" | awk -v w="$what" -v l="$limit" -v o="$off" \
+        '{ printf "%-62s %9s %9.0f ms %8.1f MiB\n", w, l == "-" ? "-" : l " ms", $1 - o, $2 / 1024 }'
+}
+
+cluster 8192
+many=$out/c8192.xml
+plain=(--algorithm ring --channels 1)
+printf '\n%-62s %9s %12s %12s\n' what target measured memory
+target "8 GPUs, every collective: plan, compile, prove" 100 0 \
+    "$peal" compile $t/dgx-h100.xml --collective all -o "$out/x.peal"
+target "128 x 8, every collective: plan" 1000 0 \
+    "$peal" plan $t/cluster-h100-128.xml --collective all
+target "128 x 8, every collective: one rank's programs" 1000 0 \
+    "$peal" compile $t/cluster-h100-128.xml --collective all --rank 77 -o "$out/x.peal"
+target "128 x 8, allreduce: compile and prove" - 0 \
+    "$peal" compile $t/cluster-h100-128.xml -o "$out/x.peal"
+target "8192 x 8, allreduce: plan" 5000 0 "$peal" plan "$many"
+target "8192 x 8, every collective: plan" - 0 "$peal" plan "$many" --collective all
+planned=$(least "$peal" plan "$many" | cut -d' ' -f1)
+target "8192 x 8, allreduce: one rank's programs of all rows, beyond" 100 "$planned" \
+    "$peal" compile "$many" --rank 40000 -o "$out/x.peal"
+planned=$(least "$peal" plan "$many" "${plain[@]}" | cut -d' ' -f1)
+target "8192 x 8, plain ring: one rank's program, beyond" 100 "$planned" \
+    "$peal" compile "$many" "${plain[@]}" --rank 40000 -o "$out/x.peal"

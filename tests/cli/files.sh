@@ -72,6 +72,24 @@ expect_json 'all([p["rank"] for p in r["programs"]] == [1] for r in j["rows"])'
 
 expect 0 "$PEAL" verify x.peal
 expect_out '^proven: '
+expect 0 "$PEAL" verify "$topologies/cluster-h100-2.xml" -a hierarchical -b 1M --proof classes
+expect_out 'proven by classes: 2 hosts, [0-9]* rails of 2; [0-9]* ranks executed'
+expect 0 "$PEAL" verify "$topologies/cluster-h100-2.xml" -a hierarchical -b 1M --proof classes --json
+expect_json 'j["ok"] and j["by_classes"] == 1 and j["hosts"] == 2 and j["rails"] > 0'
+expect 0 "$PEAL" verify "$topologies/cluster-h100-2.xml" -a hierarchical -b 1M --proof enumerate --json
+expect_json 'j["ok"] and j["by_classes"] == 0 and j["executed"] == 16 and "rails" not in j'
+expect 3 "$PEAL" verify "$topologies/cluster-h100-2.xml" -a ring -b 1M --proof classes
+expect 2 "$PEAL" verify "$h100" --proof other
+# Above 1 024 ranks that is how it is done; above 8 192 no more than a host is ever in memory.
+for hosts in 256 1025; do
+    cat >hosts.xml <<XML
+<peal version="1" name="many"><host name="dgx" count="$hosts" topology="$h100"/>
+<network kind="rails"/></peal>
+XML
+    expect 0 "$PEAL" verify hosts.xml -a hierarchical -b 1M --json
+    expect_json "j['ok'] and j['by_classes'] == 1 and j['hosts'] == $hosts and j['executed'] < j['ranks']"
+done
+expect 2 "$PEAL" verify hosts.xml -a hierarchical -b 1M --proof enumerate
 expect 0 "$PEAL" verify "$h100" --ranks 2 --json
 expect_json 'j["schema"] == "peal.verify/1" and j["ok"] and j["findings"] == [] and j["ranks"] == 2'
 expect_json 'j["steps"] > 0 and j["seconds"] >= 0'
