@@ -83,6 +83,9 @@ int sim_run(struct cli *cli, const peal_fabric *fabric, const struct sim_case *c
     peal_sim_params params = PEAL_SIM_PARAMS_INIT;
     params.bytes = c->bytes;
     params.keep = keep;
+    CLI_TRY(cli_size(cli, OPT_BUFFER, &params.buffer_bytes));
+    if (cli_given(cli, OPT_BUFFER) && !params.buffer_bytes)
+        return say_usage("--buffer 0: a port without a buffer passes nothing on");
     return say_diag(peal_simulate(cli->ctx, fabric, c->table, c->index, &params, &diag, sim_out),
                     &diag);
 }

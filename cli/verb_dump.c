@@ -190,9 +190,8 @@ static int dump_form(const struct cli *cli, const peal_table *table, uint32_t co
         row = rows[r] ? r : row;
     }
     params.collapse_hosts = cli_given(cli, OPT_COLLAPSE);
-    return say_diag(peal_table_emit(table, row, form_word(form), &params, output_write, output,
-                                    &diag),
-                    &diag);
+    return say_diag(
+        peal_table_emit(table, row, form_word(form), &params, output_write, output, &diag), &diag);
 }
 
 /* What needs the machine, too. */

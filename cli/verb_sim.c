@@ -49,6 +49,27 @@ static void print_links(const struct sim_case *c, const struct output *output)
     grid_print(&grid, output);
 }
 
+static void print_ports(const struct sim_case *c, const struct output *output)
+{
+    struct grid grid;
+    char text[NUMBER_TEXT];
+    peal_sim_port port = {.size = sizeof port};
+    fprintf(output->file, "\nqueues at switch ports%s\n", c->info.ports ? "" : ": there are none");
+    if (!c->info.ports)
+        return;
+    grid_begin(&grid, "port|>deepest|>at us|>senders|overrun|>innocent|the first to");
+    for (uint32_t i = 0; peal_sim_port_get(c->sim, i, &port) == PEAL_OK; i++) {
+        grid_add(&grid, "%s", port.resource);
+        grid_add(&grid, "%.0f", port.depth_bytes);
+        grid_add(&grid, "%s", real_text(port.at_us, text));
+        grid_add(&grid, "%lu", (unsigned long)port.senders);
+        grid_add(&grid, "%s", port.overrun ? "yes" : "no");
+        grid_add(&grid, "%lu", (unsigned long)port.innocent);
+        grid_add(&grid, "%s", port.innocent_first);
+    }
+    grid_print(&grid, output);
+}
+
 static void add_event(struct grid *grid, const peal_sim_event *event)
 {
     char text[NUMBER_TEXT];
@@ -96,6 +117,22 @@ static void json_links(json_t *root, const struct sim_case *c)
     }
 }
 
+static void json_ports(json_t *root, const struct sim_case *c)
+{
+    json_t *list = json_list(root, "ports");
+    peal_sim_port port = {.size = sizeof port};
+    for (uint32_t i = 0; peal_sim_port_get(c->sim, i, &port) == PEAL_OK; i++) {
+        json_t *item = json_item(list);
+        json_text(item, "resource", port.resource);
+        json_number(item, "depth_bytes", port.depth_bytes);
+        json_number(item, "at_us", port.at_us);
+        json_count(item, "senders", port.senders);
+        json_flag(item, "overrun", port.overrun);
+        json_count(item, "innocent", port.innocent);
+        json_text(item, "innocent_first", port.innocent_first);
+    }
+}
+
 static void json_critical(json_t *root, const struct sim_case *c)
 {
     json_t *list = json_list(root, "critical_path");
@@ -131,6 +168,8 @@ static void json_case(const struct sim_case *c, const struct output *output)
     if (c->healthy_us > 0)
         json_number(root, "healthy_us", c->healthy_us);
     json_links(root, c);
+    if (c->info.ports)
+        json_ports(root, c);
     json_critical(root, c);
     json_end(root, output);
 }
@@ -147,6 +186,8 @@ static int show(const struct cli *cli, const struct sim_case *c)
     }
     print_times(c, output.file);
     print_links(c, &output);
+    if (cli_given(cli, OPT_BUFFER))
+        print_ports(c, &output);
     print_critical(cli, c, &output);
     return output_close(&output, EXIT_YES);
 }

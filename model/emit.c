@@ -42,7 +42,8 @@ peal_status peal_sim_write(const peal_sim *sim, const char *form, peal_write_fn 
     static const struct {
         const char *name;
         void (*emit)(const struct peal_sim *sim, struct emit *emit);
-    } forms[] = {{"trace", peal_trace_emit}, {"flows", peal_flows_emit}, {"steps", peal_states_emit}};
+    } forms[] = {
+        {"trace", peal_trace_emit}, {"flows", peal_flows_emit}, {"steps", peal_states_emit}};
     struct emit emit;
     if (!sim || !form || !write)
         return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");

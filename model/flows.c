@@ -55,8 +55,7 @@ static void put_flow(const struct listing *l, uint32_t record, uint32_t id, uint
                      uint32_t to, uint64_t bytes)
 {
     const struct sim_record *r = &l->sim->record[record];
-    const struct plan_step *step =
-        &l->sim->plan->ranks[l->sim->lane[r->lane].rank].steps[r->step];
+    const struct plan_step *step = &l->sim->plan->ranks[l->sim->lane[r->lane].rank].steps[r->step];
     peal_buf_fmt(&l->emit->buf,
                  "%s{\"id\":%u,\"rank_from\":%u,\"rank_to\":%u,\"bytes\":%llu,\"engine\":\"%s\","
                  "\"links\":[",

@@ -277,8 +277,8 @@ static void walk_move(struct goal *g, const struct plan_step *step)
 
 static void walk_signal(struct goal *g, const struct plan_step *step)
 {
-    uint32_t label = send_to(g, sem_key(g->rank, step->peer, step->sem), step->peer,
-                             take_put(g, step->peer));
+    uint32_t label =
+        send_to(g, sem_key(g->rank, step->peer, step->sem), step->peer, take_put(g, step->peer));
     if (step->after != PLAN_NO_EVENT)
         g->event[step->after] = label;
 }
@@ -292,8 +292,8 @@ static void walk_wait(struct goal *g, const struct plan_step *step)
     uint32_t wanted = ++stream->waits > step->lag ? stream->waits - step->lag : 0;
     while (stream->read < wanted && stream->read < stream->count) {
         const struct message *message = &stream->list[stream->read++];
-        g->before = put_message(g, "recv", message->bytes, "from", message->peer, message->tag,
-                                g->before);
+        g->before =
+            put_message(g, "recv", message->bytes, "from", message->peer, message->tag, g->before);
     }
 }
 
@@ -341,10 +341,9 @@ static void put_rest(struct goal *g)
     const struct stream *served = &g->served[g->rank];
     for (uint32_t i = 0; i < served->count; i++) {
         const struct message *message = &served->list[i];
-        uint32_t asked =
-            put_message(g, "recv", 1, "from", message->peer, message->tag, NO_LABEL);
-        (void)put_message(g, "send", message->bytes, "to", message->peer,
-                          message->tag + ANSWER_TAG, asked);
+        uint32_t asked = put_message(g, "recv", 1, "from", message->peer, message->tag, NO_LABEL);
+        (void)put_message(g, "send", message->bytes, "to", message->peer, message->tag + ANSWER_TAG,
+                          asked);
     }
 }
 

@@ -79,7 +79,7 @@ struct sim_flow {
     double remaining;
     double rate;
     double cap;
-    double share; /* while it is worked out; below 0: not yet */
+    double share;   /* while it is worked out; below 0: not yet */
     uint64_t since; /* remaining and rate hold from then on */
     uint64_t finish;
     uint32_t heap_at; /* SIM_NONE: not under way */
@@ -106,11 +106,12 @@ struct sim_resource {
     double left;
     double weights;
     double level;
-    double change;         /* of the load, where no level is looked for */
+    double change; /* of the load, where no level is looked for */
     uint32_t change_mark;
+    uint8_t port; /* enum topo_port, once queues are looked at */
 };
 
-struct sim_arrival { /* one signal of a semaphore */
+struct sim_arrival {  /* one signal of a semaphore */
     uint64_t arrival; /* SIM_NEVER: not raised yet */
     uint64_t issued;
     uint32_t cause;
@@ -123,7 +124,7 @@ struct sim_arrival { /* one signal of a semaphore */
 
 struct sim_sem {
     struct sim_arrival *ring;
-    uint32_t room; /* a power of two */
+    uint32_t room;  /* a power of two */
     uint64_t first; /* signals below are forgotten */
     uint64_t issued;
     uint64_t arrived;
@@ -133,7 +134,7 @@ struct sim_sem {
     uint32_t waiter;
 };
 
-struct sim_slot { /* of a packet region */
+struct sim_slot {    /* of a packet region */
     uint32_t writer; /* record */
     uint32_t waiter; /* lane */
     uint8_t begun;
@@ -203,6 +204,15 @@ struct sim_name {
     char to[64];
 };
 
+struct sim_port { /* of a switch */
+    uint32_t name;
+    uint32_t senders; /* hosts' ports that fed it when it was deepest */
+    uint32_t victims; /* transfers that stopping them would have stopped */
+    uint32_t victim;  /* where the first of them went */
+    double depth;     /* bytes */
+    uint64_t when;
+};
+
 struct peal_sim {
     peal_ctx *ctx;
     const peal_fabric *fabric; /* only while it runs */
@@ -265,11 +275,13 @@ struct peal_sim {
     struct sim_vector32 done_order; /* records as they ended, when kept */
     uint32_t *record_deps;          /* of each record, when kept */
     uint32_t record_deps_capacity;
-    struct sim_vector32 pool; /* sets of records: count, then rising ids */
+    struct sim_vector32 pool;      /* sets of records: count, then rising ids */
     struct sim_vector32 path_back; /* the critical path, first step first */
     struct sim_name *name;         /* of used resources */
     uint32_t *used;                /* resources that carried anything, the busiest first */
     uint32_t nused;
+    struct sim_port *port;
+    uint32_t ports, port_capacity;
     uint32_t *by_start; /* all records */
     uint32_t records_sorted;
 };
@@ -295,7 +307,8 @@ void peal_sim_share(struct peal_sim *sim);
 /* ---- sim_heap.c */
 void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint32_t a, uint64_t b);
 struct sim_due peal_sim_pop(struct peal_sim *sim);
-void peal_sim_heap_put(struct peal_sim *sim, uint32_t flow); /* or moves it, if its finish changed */
+void peal_sim_heap_put(struct peal_sim *sim,
+                       uint32_t flow); /* or moves it, if its finish changed */
 void peal_sim_heap_remove(struct peal_sim *sim, uint32_t flow);
 void peal_sim_append(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t value);
 
@@ -326,6 +339,8 @@ void peal_sim_arrived(struct peal_sim *sim, uint32_t sem);
 
 /* ---- sim_result.c */
 peal_status peal_sim_results(struct peal_sim *sim);
+/* ---- ports.c: queues at switches, when a buffer is given */
+peal_status peal_sim_ports(struct peal_sim *sim);
 /* Of a resource that carried something; NULL of others. */
 const char *peal_sim_name_of(const struct peal_sim *sim, uint32_t resource);
 

@@ -104,7 +104,7 @@ static peal_status finish(struct peal_sim *sim, peal_diag *diag)
         return peal_fail(diag, sim->status, "%s", peal_status_text(sim->status));
     if (sim->done < sim->lanes)
         return tell_stuck(sim, diag);
-    if (peal_sim_results(sim) != PEAL_OK)
+    if (peal_sim_results(sim) != PEAL_OK || peal_sim_ports(sim) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     return PEAL_OK;
 }
@@ -164,6 +164,7 @@ void peal_sim_destroy(peal_sim *sim)
     FREE(resource, sim->resources);
     FREE(record, sim->record_capacity);
     FREE(record_deps, sim->record_deps_capacity);
+    FREE(port, sim->port_capacity);
     FREE(used, sim->nused);
     FREE(name, sim->nused);
     FREE(by_start, sim->records_sorted);

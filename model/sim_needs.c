@@ -277,7 +277,8 @@ static peal_status index_ranks(struct peal_sim *sim)
         sim->step_first[r + 1] = (uint32_t)steps;
         sim->lane_first[r + 1] = (uint32_t)lanes;
         uint32_t other = peal_topo_host_first(sim->fabric, peal_topo_host_of(sim->fabric, r));
-        while (other < r && peal_topo_rank_nic(sim->fabric, other) != peal_topo_rank_nic(sim->fabric, r))
+        while (other < r &&
+               peal_topo_rank_nic(sim->fabric, other) != peal_topo_rank_nic(sim->fabric, r))
             other++;
         sim->nic_rank[r] = other;
     }
@@ -374,7 +375,7 @@ static peal_status make_lanes(struct peal_sim *sim)
             struct sim_lane *lane = &sim->lane[l];
             lane->rank = r;
             lane->index = l - sim->lane_first[r];
-            lane->cause = lane->deps = lane->record = SIM_NONE;
+            lane->cause = lane->deps = lane->record = lane->blocker = SIM_NONE;
             lane->blocked_at = SIM_NEVER;
             lane->on_event = PLAN_NO_EVENT;
             for (uint32_t e = 0; e < PLAN_EVENTS_MAX; e++)

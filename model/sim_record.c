@@ -5,9 +5,8 @@
 
 uint32_t peal_sim_record(struct peal_sim *sim, const struct sim_record *record, uint32_t deps)
 {
-    peal_status status =
-        peal_grow(sim->ctx, (void **)&sim->record, &sim->record_capacity,
-                  (size_t)sim->records + 1, sizeof *sim->record, SIM_RECORDS_MAX);
+    peal_status status = peal_grow(sim->ctx, (void **)&sim->record, &sim->record_capacity,
+                                   (size_t)sim->records + 1, sizeof *sim->record, SIM_RECORDS_MAX);
     if (status == PEAL_OK && sim->keep)
         status = peal_grow(sim->ctx, (void **)&sim->record_deps, &sim->record_deps_capacity,
                            (size_t)sim->records + 1, sizeof *sim->record_deps, SIM_RECORDS_MAX);

@@ -126,7 +126,8 @@ peal_status peal_sim_get(const peal_sim *sim, peal_sim_info *info)
                            .time_us = us_of(sim->time),
                            .links = sim->nused,
                            .critical = sim->path_back.count,
-                           .events = sim->records};
+                           .events = sim->records,
+                           .ports = sim->ports};
     if (sim->bytes == sim->plan->max_bytes)
         found.model_us = us_of(sim->plan->time_ps);
     return peal_export(info, &found, sizeof found);

@@ -38,8 +38,7 @@ static const struct sim_use *uses_of(const struct peal_sim *sim, const struct si
 }
 
 /* A flow that has no rate yet may fill a resource by itself. */
-static int joins(const struct peal_sim *sim, const struct sim_flow *flow,
-                 const struct sim_use *use)
+static int joins(const struct peal_sim *sim, const struct sim_flow *flow, const struct sim_use *use)
 {
     const struct sim_resource *r = &sim->resource[use->resource];
     return r->load >= r->capacity * SIM_FULL ||

@@ -145,8 +145,7 @@ int peal_sim_signal(struct peal_sim *sim, uint32_t index)
     struct sim_arrival *arrival = arrival_at(sem, number);
     *arrival = (struct sim_arrival){SIM_NEVER, sim->now,   lane->cause, index,
                                     at,        lane->trip, SIM_NONE,    SIM_NONE};
-    const struct sim_event *event =
-        step->after != PLAN_NO_EVENT ? &lane->event[step->after] : NULL;
+    const struct sim_event *event = step->after != PLAN_NO_EVENT ? &lane->event[step->after] : NULL;
     if (event && event->record != SIM_NONE)
         arrival->cause = event->record;
     if (sim->keep)

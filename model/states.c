@@ -100,7 +100,8 @@ static void put_record(struct states *s, const struct sim_record *record)
     const struct plan_operand *operands = &program->operands[step->operands];
     struct peal_buf *buf = &s->emit->buf;
     apply(s, program, step, record->trip);
-    peal_buf_fmt(buf, "%llu.%03llu us  rank %u lane %u", (unsigned long long)(record->end / 1000000),
+    peal_buf_fmt(buf, "%llu.%03llu us  rank %u lane %u",
+                 (unsigned long long)(record->end / 1000000),
                  (unsigned long long)(record->end / 1000 % 1000), lane->rank, lane->index);
     if (s->sim->trips > 1)
         peal_buf_fmt(buf, " tile %u", record->trip);

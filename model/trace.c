@@ -100,12 +100,14 @@ static void put_arrow(const struct peal_sim *sim, uint32_t index, const struct s
     if (sent->kind == SIM_SIGNAL)
         return;
     const struct sim_lane *from = &sim->lane[sent->lane], *to = &sim->lane[record->peer];
-    peal_buf_fmt(buf, ",\n{\"ph\":\"s\",\"name\":\"signal\",\"cat\":\"signal\",\"id\":%u,\"pid\":%u,"
-                      "\"tid\":%u,",
+    peal_buf_fmt(buf,
+                 ",\n{\"ph\":\"s\",\"name\":\"signal\",\"cat\":\"signal\",\"id\":%u,\"pid\":%u,"
+                 "\"tid\":%u,",
                  index, from->rank, track_of(from, sent->event));
     put_time(buf, "ts", sent->start);
-    peal_buf_fmt(buf, "},\n{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"signal\",\"cat\":\"signal\","
-                      "\"id\":%u,\"pid\":%u,\"tid\":%u,",
+    peal_buf_fmt(buf,
+                 "},\n{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"signal\",\"cat\":\"signal\","
+                 "\"id\":%u,\"pid\":%u,\"tid\":%u,",
                  index, to->rank, track_of(to, PLAN_NO_EVENT));
     put_time(buf, "ts", record->begin);
     peal_buf_str(buf, "}");

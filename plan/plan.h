@@ -72,12 +72,14 @@ struct plan_step {
     uint32_t more;     /* data steps: chunks moved besides, as one message, each of them */
     uint32_t stride;   /* so much behind the one before; 0 where there are none */
     uint16_t skip;     /* slots left out between two chunks' slots */
+    uint16_t zero;     /* programs are compared as bytes: no padding */
     uint32_t operands; /* data steps: first of nsrc + ndst operands of the rank */
     uint32_t peer;     /* signal: consumer; wait: producer */
     uint16_t sem;
     uint8_t after; /* signal: the event it follows, or PLAN_NO_EVENT */
     uint8_t what;  /* await: 0 source free, 1 delivered */
 };
+_Static_assert(sizeof(struct plan_step) == 36, "no padding");
 
 /* A step's operand for chunk `nth` of its span: chunks lie stride apart, slots skip + 1. */
 static inline struct plan_operand peal_plan_nth(const struct plan_step *step,

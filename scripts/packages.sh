@@ -8,7 +8,8 @@ packages_required=(build-essential cmake ninja-build pkg-config libxml2-dev libx
 # To build what is optional, so that it is at least configured.
 packages_optional=(liblua5.4-dev libibverbs-dev)
 # To test it.
-packages_test=(check libsubunit-dev clang clang-format libxml2-utils shellcheck)
+packages_test=(check libsubunit-dev clang clang-format libxml2-utils shellcheck
+    python3-jsonschema graphviz)
 
 package_missing() {
     [ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" != "ii " ]

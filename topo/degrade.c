@@ -22,8 +22,8 @@ static peal_status degrade_one(peal_fabric *fabric, uint64_t resource, double fa
     PEAL_TRY(peal_grow(fabric->ctx, (void **)&fabric->slow, &fabric->slow_room,
                        (size_t)fabric->slows + 1, sizeof *fabric->slow, 4096));
     fabric->slow[fabric->slows++] = (struct topo_slow){resource, factor > 0 ? factor : DEAD};
-    fabric->digest = peal_hash64(fabric->slow, fabric->slows * sizeof *fabric->slow) ^
-                     fabric->digest * 31;
+    fabric->digest =
+        peal_hash64(fabric->slow, fabric->slows * sizeof *fabric->slow) ^ fabric->digest * 31;
     return PEAL_OK;
 }
 
@@ -56,7 +56,7 @@ peal_status peal_fabric_degrade(peal_fabric *fabric, const char *link, double fa
         found++;
     }
     if (!found)
-        return peal_fail(diag, PEAL_ERR_ARG,
-                         "%s has no link '%s'; 'peal topo --links' lists them", fabric->name, link);
+        return peal_fail(diag, PEAL_ERR_ARG, "%s has no link '%s'; 'peal topo --links' lists them",
+                         fabric->name, link);
     return PEAL_OK;
 }

@@ -652,6 +652,20 @@ PEAL_API PEAL_CHECK peal_status peal_sim_critical(const peal_sim *sim, uint32_t 
 PEAL_API PEAL_CHECK peal_status peal_sim_event_get(const peal_sim *sim, uint32_t index,
                                                    peal_sim_event *info);
 
+typedef struct peal_sim_port {
+    size_t size;
+    const char *resource;
+    double depth_bytes; /* the deepest its queue was */
+    double at_us;
+    uint32_t senders;  /* hosts' ports that fed it then */
+    int overrun;       /* 1: deeper than the buffer */
+    uint32_t innocent; /* overrun: transfers to other ports that PFC would have stopped too */
+    const char *innocent_first; /* where the first of them went; "" none */
+} peal_sim_port;
+/* Ports of switches, when buffer_bytes was given: what was offered to each above its rate. */
+PEAL_API PEAL_CHECK peal_status peal_sim_port_get(const peal_sim *sim, uint32_t index,
+                                                  peal_sim_port *info);
+
 /* Writes a simulation that has kept everything: "trace", the timeline for Chrome's and Perfetto's
  * viewers; "flows", a graph of flows for other simulators (peal.flows/1); "steps", every transfer
  * and what it leaves in the ranks' chunks, up to 64 ranks. Errors: ARG, MEMORY, and the writer's.

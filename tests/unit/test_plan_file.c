@@ -314,7 +314,7 @@ static const struct wrong_program wrong_programs[] = {
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x8f, 2, 3, 2, 0x00, 0, 1, 8, 2, 0, 0}, 19, ""},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x8f, 2, 3, 1, 0x00, 0, 1, 8, 2, 0, 0},
      19,
-     "byte 72 of the plan: slots of a span lie from 2 to 65535 apart"},
+     "byte 89 of the plan: slots of a span lie from 2 to 65535 apart"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x8f, 2, 3, 2, 0x00, 0, 1, 8, 2, 0, 1},
      19,
      "rank 0 lane 0 step 0 (copy): slot 3 is not below 3"},

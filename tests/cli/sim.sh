@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# peal sim: times against closed forms, links, the critical path, flows, steps, slow links, queues.
+# shellcheck source=tests/support/cli.sh
+. "$PEAL_SOURCE/tests/support/cli.sh"
+h100=$topologies/dgx-h100.xml
+two=$topologies/cluster-h100-2.xml
+
+expect 0 "$PEAL" sim "$h100"
+expect_out 'simulated'
+expect_out 'links, the busiest of 16 first'
+expect_out 'critical path'
+expect 0 "$PEAL" sim "$two" --bytes 8 --critical
+expect_out 'adds us'
+
+# Closed forms: alpha 0.8 us, 450 GB/s a GPU, 45 GB/s a lane; S = 64 MiB.
+near() { # near EXPRESSION: time_us within 0.1 % of it
+    expect_json "(lambda S, t: abs(t / ($1) - 1) < 1e-3)(j['bytes'], j['time_us'])"
+}
+expect 0 "$PEAL" sim "$h100" -a ring --channels 32 --bytes 64M --json
+near '14 * (0.8 + S / 8 / 450e3)'
+# A lane: a copy, six folds, a fold with two destinations, and six copies.
+expect 0 "$PEAL" sim "$h100" -a ring --channels 1 --tile 1G --bytes 64M --json
+near '14 * 0.8 + (1 + 6 * 1.5 + 2 + 6) * S / 8 / 45e3'
+expect 0 "$PEAL" sim "$h100" -n 2 -a tree --channels 1 --tile 1G --bytes 64M --json
+near '2 * 0.8 + 3 * S / 2 / 45e3'
+expect 0 "$PEAL" sim "$h100" -c broadcast -a chain --channels 1 --tile 1G --bytes 1M -n 5 --json
+near '8 * 0.8 + (1.5 + 3) * S / 45e3'
+expect 0 "$PEAL" sim "$h100" -a twoshot --channels 32 --bytes 64M --json
+near '3 * 0.8 + 2 * 6 * 0.1 + 2 * 7 / 8 * S / 450e3'
+expect 0 "$PEAL" sim "$h100" -a oneshot --bytes 8 --json
+near '0.8 + 6 * 0.1'
+
+# A chain that begins with a transfer of another engine.
+expect 0 "$PEAL" sim "$two" -c reduce -a direct --bytes 256 --json
+expect_json 'j["critical_path"][0]["kind"] == "transfer"'
+
+# The form.
+expect 0 "$PEAL" sim "$two" --bytes 16M --json
+expect_json 'j["schema"] == "peal.sim/1" and j["time_us"] > 0 and j["model_us"] > 0'
+expect_json 'all({"from", "to", "busy_us", "bytes"} <= set(l) for l in j["links"])'
+expect_json 'all(0 < l["share"] <= 1.000001 and l["busy_us"] <= j["time_us"] * 1.000001 for l in j["links"])'
+expect_json 'abs(sum(s["own_us"] for s in j["critical_path"]) / j["time_us"] - 1) < 1e-3'
+expect_json 'j["critical_path"][-1]["end_us"] <= j["time_us"] * 1.000001'
+cp out first
+expect 0 "$PEAL" sim "$two" --bytes 16M --json
+expect_same first out
+
+# A plan file, and one that is of another machine.
+expect 0 "$PEAL" compile "$h100" --bytes 8:64M -o h.peal
+expect 0 "$PEAL" sim "$h100" h.peal --bytes 1M --json
+expect_json 'j["bytes"] == 1 << 20'
+expect 0 "$PEAL" sim "$h100" h.peal --json
+expect_json 'j["bytes"] == 64 << 20 and j["model_us"] > 0'
+expect 2 "$PEAL" sim "$topologies/pcie-8gpu.xml" h.peal
+expect_err 'of another machine'
+expect 2 "$PEAL" sim "$h100" h.peal --bytes 1G
+expect 2 "$PEAL" sim "$h100" "$two"
+expect 2 "$PEAL" sim "$h100" --bytes 8:1M
+expect 2 "$PEAL" sim
+expect 2 "$PEAL" sim "$h100" -c broadcast,reduce
+
+# The ring laboratory: chunk by chunk, reduce-scatter, then allgather.
+expect 0 "$PEAL" sim host:4 -a ring --bytes 4K --step
+expect_out 'put c0: in\[0\] -> r1.s0\[0\]'
+expect_out 'rank 1 s0\[1\]: c3\{0,3\}=5$'
+expect_out 'at the end: 16 tiles right, 0 wrong'
+[ "$(grep -c ' us  rank' out)" = 24 ] || die "not 2 * (N - 1) * N transfers"
+for collective in allreduce reduce-scatter allgather broadcast reduce scatter gather alltoall; do
+    expect 0 "$PEAL" sim "$two" -c $collective --bytes 8M --step
+    expect_out 'at the end: [1-9][0-9]* tiles right, 0 wrong'
+done
+expect 2 "$PEAL" sim host:4 --step --json
+
+# Flows: a graph, no more bytes than links carried.
+expect 0 "$PEAL" sim "$two" --bytes 1M --flows flows.json
+cp flows.json out
+expect_json 'j["schema"] == "peal.flows/1" and j["ranks"] == 16 and len(j["flows"]) > 100'
+expect_json '[f["id"] for f in j["flows"]] == list(range(len(j["flows"])))'
+expect_json 'all(set(f) == {"id", "rank_from", "rank_to", "bytes", "engine", "links", "deps"} for f in j["flows"])'
+expect_json 'all(d < f["id"] for f in j["flows"] for d in f["deps"])'
+expect_json 'any(f["deps"] for f in j["flows"]) and any("tx" in l for f in j["flows"] for l in f["links"])'
+
+# Slow and dead links.
+expect 0 "$PEAL" sim "$h100" -a twoshot --channels 32 --bytes 64M --degrade 'gpu3>nvs0=0.5' --json
+expect_json '1.9 < j["time_us"] / j["healthy_us"] < 2.1'
+expect 0 "$PEAL" sim "$two" --bytes 64M --degrade 'h0/mlx5_0 tx=0'
+expect_out 'crosses a dead one'
+expect 0 "$PEAL" plan "$two" --bytes 64M --json
+cp out healthy
+expect 0 "$PEAL" plan "$two" --bytes 64M --degrade 'h0/mlx5_0 tx=0.1,h0/mlx5_1 rx=0.1' --json
+expect_json 'j["rows"][0]["time_us"] > 1.2 * json.load(open("healthy"))["rows"][0]["time_us"]'
+expect 2 "$PEAL" plan "$h100" --degrade 'gpu3>nvs0'
+expect 2 "$PEAL" plan "$h100" --degrade 'gpu3>nvs0=2'
+expect 2 "$PEAL" plan "$h100" --degrade 'gpu3>nvs0=nan'
+expect 2 "$PEAL" plan "$h100" --degrade 'gpu99>nvs0=0.5'
+expect_err "no link 'gpu99>nvs0'"
+
+# Incast: several hosts' ports into one, and nobody else's fault.
+expect 0 "$PEAL" sim "$two" -c gather --bytes 64M --buffer 1M --json
+expect_json '[p["resource"] for p in j["ports"] if p["overrun"]] != []'
+expect 0 "$PEAL" sim "$two" -c gather --bytes 64M --buffer 1G --json
+expect_json 'not any(p["overrun"] for p in j["ports"])'
+expect 0 "$PEAL" sim "$two" -a ring --bytes 64M --buffer 4M --json
+expect_json 'not any(p["overrun"] for p in j["ports"])'
+expect 2 "$PEAL" sim "$two" --buffer 0
+echo ok
