@@ -335,12 +335,22 @@ void peal_build_await_last(struct build *b)
         add_await(b, last, 0);
 }
 
+static void await_all(struct build *b, uint8_t what)
+{
+    for (uint32_t e = 0; e < PLAN_EVENTS_MAX; e++)
+        if (b->events >> e & 1)
+            add_await(b, e, what);
+}
+
+void peal_build_await_free(struct build *b)
+{
+    await_all(b, 0);
+}
+
 void peal_build_drain(struct build *b)
 {
     peal_build_section(b, 2);
-    for (uint32_t e = 0; e < PLAN_EVENTS_MAX; e++)
-        if (b->events >> e & 1)
-            add_await(b, e, 1);
+    await_all(b, 1);
 }
 
 uint64_t peal_build_slot_bytes(const struct build *b)

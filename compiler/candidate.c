@@ -96,8 +96,8 @@ static double lane_interval(const struct candidate *candidate, uint32_t lane, do
             sum += stage->levels * (stage->alpha_us + busy);
             *alpha += stage->levels * (stage->alpha_us + fixed);
         } else {
-            /* Finite slots: no more than SLOT_DEPTH tiles in the round trip of a credit. */
-            double turn = (2 * stage->alpha_us + busy) / SLOT_DEPTH;
+            /* Finite slots: no more than `depth` tiles in the round trip of a credit. */
+            double turn = (2 * stage->alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
             sum += busy > turn ? busy : turn;
             *alpha += busy > turn ? fixed : stage->alpha_us;
         }
@@ -107,7 +107,7 @@ static double lane_interval(const struct candidate *candidate, uint32_t lane, do
 
 void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
 {
-    double trips = trips_of(candidate, (double)bytes);
+    double trips = trips_of(candidate, (double)bytes) * (candidate->cells ? candidate->cells : 1);
     double tile = (double)bytes / trips;
     double worst = 0;
     *cost = (struct cost){0, 0, candidate->total_resource, 0};

@@ -109,7 +109,6 @@ enum algorithm {
 };
 #define ALGO_ANY ALGO_COUNT
 
-enum outer { OUTER_RING, OUTER_TREE, OUTER_DOUBLING };
 enum twohop_order { TWOHOP_RAIL, TWOHOP_INSIDE_OUT, TWOHOP_INSIDE_SLOTS, TWOHOP_ORDERS };
 
 /* Who moves what loads and stores would reach: the lanes themselves, or copy engines, which hold no
@@ -124,12 +123,27 @@ enum reduction_order {
     ORDER_COUNT
 };
 
+/* Words of hierarchical schedules: between which units they go, and how (levels.def). */
+enum level_word {
+#define LEVEL_WORD(id, name) LEVEL_##id,
+#include "levels.def"
+#undef LEVEL_WORD
+    LEVEL_WORDS
+};
+enum level_part {
+#define LEVEL_PART(id, name, text) PART_##id,
+#include "levels.def"
+#undef LEVEL_PART
+    PART_COUNT
+};
+
 /* `levels` dependent steps, each costing alpha + gap + us_per_byte x tile. In a chain, one lane
  * runs them all before it turns to its next tile; otherwise each level is a lane of its own. */
 struct stage {
     uint32_t levels;
     int chain;
-    uint32_t lane; /* stages of one lane add up between tiles */
+    uint32_t lane;  /* stages of one lane add up between tiles */
+    uint32_t depth; /* pieces in flight between two lanes; 0: SLOT_DEPTH */
     double alpha_us;
     double gap_us;
     double us_per_byte;       /* of the tile (the whole message's worth of one trip) */
@@ -147,11 +161,13 @@ struct candidate {
     uint32_t trees;     /* packed: from each root, that differ */
     uint32_t forest[2]; /* packed: of the planner's, down and up; NO_RANK: none */
     uint32_t pieces;    /* packed: each tree's share is cut into so many chunks */
-    enum outer outer;
     enum reduction_order order;
     enum corner corner;
-    int variant; /* halving: 1, places go across the hosts; swing: 1, whole messages are exchanged
-                  */
+    int variant;     /* halving: 1, places go across the hosts; swing: 1, whole messages */
+    uint32_t levels; /* hierarchical: bit 1 << level_word */
+    enum level_part inner;
+    enum level_part outer;
+    uint32_t cells;      /* pieces of a tile that follow each other through the stages; 0: one */
     uint64_t tile_bytes; /* 0: whole chunks */
     uint64_t max_bytes;  /* cannot serve more; UINT64_MAX */
     uint32_t chunks;     /* of the message */
@@ -197,6 +213,9 @@ struct planner {
     uint64_t digest;          /* of the fabric */
     uint32_t *pairs;          /* the request's, from and to by turns; its own copy */
     uint32_t npairs;
+    uint32_t levels; /* asked for, as bits; 0: choose */
+    uint32_t inner;  /* 1 + what was asked for; 0: choose */
+    uint32_t outer;
     uint32_t count;
     uint32_t capacity;
     struct candidate *candidates;
@@ -301,6 +320,7 @@ struct build {
     uint32_t more;      /* of the next move: chunks besides the first, */
     uint32_t stride;
     uint32_t jump;               /* and from one slot to the next, 0: 1 */
+    struct level_layout *layout; /* hierarchical: made by prepare, freed with the emission */
     const struct packed *packed; /* packed: its trees and chunks */
     peal_status status;          /* sticky */
 };
@@ -332,6 +352,8 @@ void peal_build_wait(struct build *b, uint32_t peer, uint32_t sem, uint32_t lag)
 uint32_t peal_build_stage(struct build *b);
 /* Waits until the last push has read its source. */
 void peal_build_await_last(struct build *b);
+/* Waits until every transfer of the lane has read its source. */
+void peal_build_await_free(struct build *b);
 /* Awaits every event the lane has used; belongs in post. */
 void peal_build_drain(struct build *b);
 int peal_build_direct(const struct build *b, uint32_t peer);
@@ -375,6 +397,9 @@ struct algo {
 #include "algorithms.def"
 #undef ALGORITHM
 const struct algo *peal_algo_get(enum algorithm algo);
+/* Reads the request's words for hierarchical schedules into the planner. */
+peal_status peal_level_request(struct planner *planner, peal_diag *diag);
+void peal_level_layout_free(struct level_layout *layout);
 
 peal_status peal_direct_enumerate(struct planner *planner);
 

@@ -169,6 +169,7 @@ void peal_emission_end(struct emission *e)
     peal_plan_link_index_free(e->ctx, &e->build.links);
     peal_ring_orders_free(&e->rings);
     peal_packed_free(&e->packed);
+    peal_level_layout_free(e->build.layout);
     peal_plan_destroy(e->head);
     peal_free(e->ctx, e, sizeof *e);
 }

@@ -49,7 +49,13 @@ static void put_candidate(struct peal_buf *out, const struct candidate *candidat
     put_number(out, candidate->pieces);
     put_number(out, (uint64_t)candidate->variant);
     put_number(out, candidate->corner);
+    put_number(out, candidate->radix);
+    put_number(out, candidate->twohop);
+    put_number(out, candidate->window);
+    put_number(out, candidate->levels);
+    put_number(out, candidate->inner);
     put_number(out, candidate->outer);
+    put_number(out, candidate->cells);
     put_number(out, candidate->tile_bytes);
     put_number(out, candidate->chunks);
 }

@@ -310,6 +310,7 @@ static peal_status read_request(struct planner *planner, const peal_request *req
     if (!(to->sm_price >= 0 && to->sm_price <= 1000))
         return peal_fail(diag, PEAL_ERR_ARG, "the price of an SM lies between 0 and 1000");
     PEAL_TRY(check_zero_sm(to, diag));
+    PEAL_TRY(peal_level_request(planner, diag));
     return read_algorithm(planner, diag);
 }
 

@@ -72,6 +72,11 @@ int32_t peal_topo_rank_nic(const peal_fabric *fabric, uint32_t rank);
 uint32_t peal_topo_rank_arch(const peal_fabric *fabric, uint32_t rank);
 /* Ranks that reach each other by nvlink, xgmi, c2c or shm share a domain. */
 uint32_t peal_topo_rank_domain(const peal_fabric *fabric, uint32_t rank);
+/* What the rank is in: ranks in the same unit get the same number. Pairs (an NVLink domain that is
+ * smaller than its host, else a PCIe switch) and NUMA nodes are numbered by host, pods (the hosts
+ * below one leaf switch, or one group of rail switches) over the fabric. */
+enum topo_unit { TOPO_UNIT_PAIR, TOPO_UNIT_NUMA, TOPO_UNIT_POD };
+uint32_t peal_topo_rank_unit(const peal_fabric *fabric, uint32_t rank, enum topo_unit unit);
 
 /* What an engine adds to, or takes from, a link class: the cost profile.
  * alpha_us replaces the path's where >= 0; beta_scale multiplies its bandwidth. */

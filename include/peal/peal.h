@@ -390,9 +390,13 @@ typedef struct peal_request {
     uint32_t npairs;
     uint32_t incast; /* gather, reduce: ranks of other hosts that send to the root at once;
                         0: as many as the switches have room for */
+    /* hierarchical; NULL: choose. The strings need not outlive the call. */
+    const char *levels; /* of pair, numa, host, pod, from the inside: "numa,host" */
+    const char *inner;  /* between ranks and units of a host: direct, ring, tree */
+    const char *outer;  /* between hosts and pods: direct, ring, tree, doubling */
 } peal_request;
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;

@@ -603,14 +603,14 @@ START_TEST(as_many_ranks_as_the_format_allows)
     for (uint32_t i = 0; i < planner->count; i++) {
         const struct candidate *candidate = &planner->candidates[i];
         struct plan_proof proof;
-        if (candidate->outer == OUTER_RING || candidate->tile_bytes || candidate->gateways > 1)
+        if (candidate->outer == PART_RING || candidate->tile_bytes || candidate->gateways > 1)
             continue;
         struct emission *emission = emitted(candidate, 64 << 20);
         ck_assert_int_eq(
             peal_plan_verify_classes(peal_emission_source(emission), 0, NULL, NULL, &proof, NULL),
             PEAL_OK);
         ck_assert_uint_eq(proof.blocks, 8192);
-        ck_assert_uint_eq(proof.rails, candidate->outer == OUTER_TREE ? 2 : 1);
+        ck_assert_uint_eq(proof.rails, candidate->outer == PART_TREE ? 2 : 1);
         ck_assert_uint_eq(proof.executed, 8 + proof.rails * 8192);
         peal_emission_end(emission);
         proven++;

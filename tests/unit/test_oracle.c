@@ -105,7 +105,7 @@ static peal_row_info planned(peal_fabric *fabric, const char *algorithm, double 
     for (uint32_t i = 0; peal_table_candidate(table, 0, i, &info) == PEAL_OK; i++)
         if (!info.tile_bytes && !found.size &&
             (strcmp(algorithm, "hierarchical") ||
-             strstr(info.detail, "8 gateways a host, outer ring")))
+             strstr(info.detail, "8 gateways a host, inner direct, outer ring")))
             found = info;
     ck_assert_uint_ne(found.size, 0);
     peal_table_destroy(table);

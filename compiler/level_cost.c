@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the phases of a hierarchical schedule cost. Each phase is a stage, or one for each depth of
+ * a tree: its start-ups, what it loads, and what its lane reads and writes.
+ *
+ * Where pieces are handed on one by one (candidate->cells of them in a tile), a stage is that of
+ * one piece, and the start-ups of a ring's steps are spread over the pieces that take them.
+ */
+#include "level.h"
+
+struct costing {
+    struct planner *planner;
+    const struct level_layout *layout;
+    struct candidate *candidate;
+    const struct level_phase *phase;
+    int first; /* the phase that reads the input */
+    int fine;
+    int alike; /* one host's load between hosts is that of all */
+    struct level_peers peers;
+    struct stage stage;
+    int direct;   /* all hops of the stage are loads and stores */
+    double share; /* of the message: one root's piece, in a trip */
+};
+
+/* Hosts that look like the first carry the same load, as long as no uplink counts them. */
+static int like_first(const struct costing *c, uint32_t rank)
+{
+    const struct group *group = &c->planner->group;
+    uint32_t host = peal_group_host(group, rank);
+    return host > 0 && peal_group_hosts_alike(group, 0, host);
+}
+
+/* All hosts are like the first, and nothing counts them together: what one sends between hosts, and
+ * takes in as much, is what all do. */
+static int all_alike(const struct group *group)
+{
+    for (uint32_t h = 1; h < group->nhosts; h++)
+        if (!peal_group_hosts_alike(group, 0, h))
+            return 0;
+    return peal_topo_rank_unit(group->fabric, peal_group_rank(group, group->n - 1),
+                               TOPO_UNIT_POD) ==
+           peal_topo_rank_unit(group->fabric, peal_group_rank(group, 0), TOPO_UNIT_POD);
+}
+
+/* A holder's own number among its peers above level 0, and the rank of another one. */
+static uint32_t own_number(const struct costing *c, uint32_t rank, uint32_t level)
+{
+    return peal_level_coordinate(c->layout, c->layout->unit_of[rank], level);
+}
+
+static uint32_t peer_rank(const struct costing *c, uint32_t rank, uint32_t level, uint32_t peer)
+{
+    const struct level_layout *layout = c->layout;
+    uint32_t stride = layout->stride[level];
+    uint32_t zero = layout->unit_of[rank] - own_number(c, rank, level) * stride;
+    return layout->holder[(zero + peer * stride) * layout->shards + layout->shard_of[rank]];
+}
+
+static void add_hop(struct costing *c, uint32_t self, uint32_t peer, double share)
+{
+    struct hop hop;
+    if (share <= 0)
+        return;
+    peal_planner_hop(c->planner, self, peer, &hop);
+    peal_stage_hop(&c->stage, &hop);
+    c->direct = c->direct && hop.path.direct;
+    peal_planner_load(c->planner, &hop, share, hop.scale);
+}
+
+/* ---- what one peer sends ---------------------------------------------------------------- */
+
+static uint32_t roots(const struct costing *c)
+{
+    return peal_level_roots(c->layout, c->phase->level, &c->phase->way);
+}
+
+static int is_root(const struct costing *c, uint32_t peer)
+{
+    return c->phase->way.single ? peer == c->phase->root : c->peers.shard[peer] != NO_RANK;
+}
+
+/* In the unit of a root that has deputies: each does its part of what the root's shard takes. */
+static void add_deputed(struct costing *c, double share)
+{
+    const struct level_layout *layout = c->layout;
+    uint32_t root = c->planner->request.root, self = c->peers.rank[c->peers.self];
+    int folds = c->phase->kind == LEVEL_FOLD;
+    double part = share / (layout->shards - 1);
+    for (uint32_t i = 0; i < c->peers.n; i++) {
+        uint32_t peer = c->peers.rank[i];
+        if (peer == self)
+            continue;
+        if (folds && is_root(c, i))
+            add_hop(c, self, peer,
+                    peer == root ? is_root(c, c->peers.self) ? part : 0 : share + part);
+        if (!folds && is_root(c, c->peers.self) && self != root)
+            add_hop(c, self, peer, peer == root ? share : share + part);
+    }
+}
+
+static void add_direct(struct costing *c, double share)
+{
+    uint32_t self = c->peers.self;
+    for (uint32_t i = 0; i < c->peers.n; i++) {
+        int sends = c->phase->kind == LEVEL_FOLD ? is_root(c, i) : is_root(c, self);
+        if (i != self && sends)
+            add_hop(c, c->peers.rank[self], c->peers.rank[i], share);
+    }
+}
+
+static void add_ring(struct costing *c, double share)
+{
+    uint32_t n = c->peers.n, self = c->peers.self;
+    int folds = c->phase->kind == LEVEL_FOLD;
+    uint32_t to = (self + (folds ? n - 1 : 1)) % n;
+    double pieces = roots(c) - (is_root(c, folds ? self : to) ? 1.0 : 0.0);
+    if (n > 1)
+        add_hop(c, c->peers.rank[self], c->peers.rank[to], pieces * share);
+}
+
+static void add_trees(struct costing *c, double share)
+{
+    const struct level_way *way = &c->phase->way;
+    for (uint32_t root = 0; root < c->peers.n; root++) {
+        if (!is_root(c, root))
+            continue;
+        struct level_place place = peal_level_place(way, root, c->peers.self);
+        if (c->phase->kind == LEVEL_FOLD && place.parent != NO_RANK)
+            c->peers.sent[place.parent]++;
+        for (uint32_t i = 0; c->phase->kind != LEVEL_FOLD && i < place.kids; i++)
+            c->peers.sent[place.kid[i]]++;
+    }
+    for (uint32_t i = 0; i < c->peers.n; i++)
+        add_hop(c, c->peers.rank[c->peers.self], c->peers.rank[i], c->peers.sent[i] * share);
+}
+
+/* Along one edge of a tree with a single root, at the given depth. */
+static void add_edge(struct costing *c, uint32_t rank, double share, uint32_t depth)
+{
+    uint32_t level = c->phase->level;
+    struct level_place place =
+        peal_level_place(&c->phase->way, c->phase->root, own_number(c, rank, level));
+    if (place.parent == NO_RANK || place.depth != depth)
+        return;
+    uint32_t parent = peer_rank(c, rank, level, place.parent);
+    if (c->phase->kind == LEVEL_FOLD)
+        add_hop(c, rank, parent, share);
+    else
+        add_hop(c, parent, rank, share);
+}
+
+/* ---- everyone who takes part --------------------------------------------------------------- */
+
+/* A rooted phase below the top begins in one unit of the level above. */
+static int takes_part(const struct costing *c, uint32_t unit)
+{
+    const struct level_layout *layout = c->layout;
+    uint32_t home = layout->unit_of[c->planner->request.root];
+    if (!c->phase->way.fed)
+        return 1;
+    for (uint32_t k = 1; k < c->phase->level; k++)
+        if (peal_level_coordinate(layout, unit, k) != peal_level_coordinate(layout, home, k))
+            return 0;
+    return 1;
+}
+
+/* share: of one root's piece. depth: of a single root's edges. */
+static void load_phase(struct costing *c, double share, uint32_t depth)
+{
+    const struct level_layout *layout = c->layout;
+    uint32_t level = c->phase->level;
+    int single = c->phase->way.single, sample = layout->inside[level] || (c->alike && !single);
+    for (uint32_t i = 0; i < (level ? layout->units * layout->shards : layout->ranks); i++) {
+        uint32_t rank = level ? layout->holder[i] : layout->member[i];
+        int home = layout->unit_of[rank] == layout->unit_of[c->planner->request.root];
+        if (!takes_part(c, layout->unit_of[rank]) || (sample && !home && like_first(c, rank)))
+            continue;
+        if (single) {
+            add_edge(c, rank, share, depth);
+            continue;
+        }
+        peal_level_peers(&c->peers, layout, level, rank);
+        if (level == 0 && home && peal_level_deputed(layout, c->planner))
+            add_deputed(c, share);
+        else if (c->phase->way.part == PART_DIRECT)
+            add_direct(c, share);
+        else if (c->phase->way.part == PART_RING)
+            add_ring(c, share);
+        else
+            add_trees(c, share);
+    }
+}
+
+static void begin(struct costing *c, uint32_t lane)
+{
+    c->stage = (struct stage){.levels = 1, .lane = lane};
+    c->direct = 1;
+}
+
+static void end(struct costing *c, double lane_share)
+{
+    peal_candidate_stage(c->planner, c->candidate, &c->stage, lane_share / c->candidate->channels);
+}
+
+/* A lane that no other waits for between tiles: start-ups, and what is left at the end of each. */
+#define LANE_APART (STAGES_MAX - 1)
+
+static void apart(struct costing *c, uint32_t levels, double alpha_us)
+{
+    struct stage stage = {.levels = levels, .chain = 1, .lane = LANE_APART, .alpha_us = alpha_us};
+    if (levels && c->candidate->nstages < STAGES_MAX)
+        peal_candidate_stage(c->planner, c->candidate, &stage, 0);
+}
+
+/* ---- phases ------------------------------------------------------------------------------------
+ */
+
+/* Gaps that follow each other on one NIC or issuer: of all channels, or, in a piece, of its one
+ * message. */
+static double gaps(const struct costing *c, double messages)
+{
+    double channels = c->candidate->channels;
+    if (c->fine)
+        return channels;
+    return c->phase->level ? messages * channels - 1 : messages - 1;
+}
+
+static void cost_direct(struct costing *c, uint32_t lane)
+{
+    uint32_t n = c->phase->way.n;
+    int folds = c->phase->kind == LEVEL_FOLD;
+    begin(c, lane);
+    c->stage.chain = !c->fine;
+    load_phase(c, c->share, 0);
+    c->stage.gap_us *= gaps(c, n - 1.0);
+    c->stage.depth = c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS;
+    /* A fold of inputs waits for their owners to enter, then for its loads to return. */
+    if (folds && c->first && !c->phase->level)
+        c->stage.alpha_us *= 2;
+    double moved = c->direct || !c->phase->level ? (n - 1) * c->share : 0;
+    end(c, moved);
+    if (!folds || (c->first && c->direct))
+        return;
+    /* Slots of all others, and the own part, into one, when the last has come. */
+    double lane_us = (n + 1) / 2.0 * c->share / c->candidate->channels /
+                     (peal_planner_lane_gbs(c->planner) * 1e3);
+    struct stage fold = {.levels = 1, .chain = 1, .lane = c->fine ? LANE_APART : lane};
+    if (c->candidate->nstages == STAGES_MAX)
+        return;
+    peal_candidate_stage(c->planner, c->candidate, &fold, 0);
+    struct stage *added = &c->candidate->stage[c->candidate->nstages - 1];
+    added->us_per_byte = lane_us * (c->fine ? c->candidate->cells : 1);
+    added->lane_bound = 1;
+}
+
+static void cost_ring(struct costing *c, uint32_t lane)
+{
+    uint32_t steps = c->phase->way.n - 1;
+    int folds = c->phase->kind == LEVEL_FOLD;
+    begin(c, lane);
+    c->stage.chain = 1;
+    c->stage.levels = c->fine ? 1 : steps;
+    double share = c->share / (c->fine ? 1 : steps);
+    load_phase(c, share, 0);
+    c->stage.gap_us *= c->candidate->channels - 1.0;
+    if (c->fine) /* the steps of all rounds, spread over the pieces that take them */
+        c->stage.alpha_us *=
+            (double)steps * peal_level_rounds(c->layout, c->phase->level) / c->candidate->cells;
+    /* Two sources and a destination in a fold, of which loads and stores also send; else one. */
+    double lanes = folds ? (c->direct ? 1.5 : 0.75) : (c->direct ? 1 : 0);
+    end(c, lanes * share * (c->fine ? steps : 1));
+}
+
+static void cost_trees(struct costing *c, uint32_t lane)
+{
+    uint32_t bits = 0, n = c->phase->way.n;
+    int folds = c->phase->kind == LEVEL_FOLD;
+    while (1u << bits < n)
+        bits++;
+    begin(c, lane);
+    c->stage.chain = !c->fine;
+    c->stage.levels = c->fine ? 1 : bits;
+    double share = c->share / (c->fine ? 1 : bits);
+    load_phase(c, share, 0);
+    c->stage.gap_us *= c->candidate->channels - 1.0;
+    if (c->fine)
+        c->stage.alpha_us *= bits;
+    c->stage.depth = (c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS) * (c->fine ? bits : 1);
+    double lanes = folds ? (c->direct ? 1.5 : 1) : (c->direct ? 1 : 0);
+    end(c, lanes * share * (n - 1));
+}
+
+static uint32_t height(const struct costing *c)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < c->phase->way.n; i++) {
+        uint32_t depth = peal_level_place(&c->phase->way, c->phase->root, i).depth;
+        most = depth > most ? depth : most;
+    }
+    return most;
+}
+
+/* The edges at one depth: of both trees, between which the channels are dealt out. */
+static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
+{
+    struct level_phase own = *c->phase, *use = &own;
+    const struct level_phase *given = c->phase;
+    uint32_t channels = c->candidate->channels;
+    int folds = given->kind == LEVEL_FOLD, trees = given->way.part == PART_TREE ? 2 : 1;
+    begin(c, lane);
+    for (int tree = 0; tree < trees && tree < (int)channels; tree++) {
+        double dealt = trees == 1 ? channels : tree ? channels / 2 : channels - channels / 2;
+        use->way.tree = (uint32_t)tree;
+        if (!use->way.fed)
+            use->root = peal_level_tree_root(use->way.n, use->way.tree);
+        c->phase = use;
+        load_phase(c, c->share * dealt / channels, depth);
+    }
+    c->phase = given;
+    uint32_t fan = trees == 2 ? 2 : given->way.part == PART_DIRECT ? given->way.n - 1 : 1;
+    c->stage.gap_us *= (double)(folds && trees == 2 ? 1 : fan) * channels - 1;
+    double lanes = folds ? 1 + fan / 2.0 : c->direct ? (1 + fan) / 2.0 : 0;
+    /* Results go to outputs, which take any number of tiles; partial sums to finite slots. */
+    c->stage.depth = folds ? LEVEL_TREE_DEPTH : c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS / fan;
+    c->stage.depth = c->stage.depth ? c->stage.depth : 1;
+    end(c, lanes * c->share);
+}
+
+static void cost_rooted(struct costing *c, uint32_t *lane)
+{
+    uint32_t most = height(c);
+    int folds = c->phase->kind == LEVEL_FOLD;
+    for (uint32_t i = 0; i < most; i++) {
+        uint32_t depth = folds ? most - i : i + 1;
+        if (c->candidate->nstages < STAGES_MAX - 6) {
+            cost_depth(c, depth, ++*lane);
+            continue;
+        }
+        /* Depths of a long chain are alike; those that find no room share the last stage. */
+        c->candidate->stage[c->candidate->nstages - 1].levels++;
+    }
+}
+
+static void cost_double(struct costing *c, uint32_t lane)
+{
+    const struct level_layout *layout = c->layout;
+    uint32_t n = c->phase->way.n, steps = peal_doubling_steps(n), core = 1u << steps;
+    for (uint32_t k = 0; k < steps + (n > core ? 2 : 0); k++) {
+        begin(c, lane);
+        c->stage.chain = 1;
+        for (uint32_t i = 0; i < layout->units * layout->shards; i++) {
+            uint32_t rank = layout->holder[i], self = own_number(c, rank, c->phase->level);
+            if (k < steps ? self >= core : self < core)
+                continue;
+            uint32_t to = k < steps ? self ^ 1u << k : self - core;
+            uint32_t other = peer_rank(c, rank, c->phase->level, to);
+            add_hop(c, k > steps ? other : rank, k > steps ? rank : other, c->share);
+        }
+        c->stage.gap_us *= c->candidate->channels - 1.0;
+        end(c, 0);
+    }
+}
+
+/* Between the root and the holders of its unit. */
+static void cost_root(struct costing *c, uint32_t lane)
+{
+    const struct level_layout *layout = c->layout;
+    uint32_t root = c->planner->request.root, unit = layout->unit_of[root];
+    begin(c, lane);
+    for (uint32_t s = 0; s < layout->shards; s++) {
+        uint32_t holder = layout->holder[unit * layout->shards + s];
+        if (holder == root)
+            continue;
+        int deals = c->phase->kind == LEVEL_SCATTER;
+        int both = deals && peal_level_deputed(layout, c->planner);
+        add_hop(c, deals ? root : holder, deals ? holder : root,
+                c->share + (both ? c->share / (layout->shards - 1) : 0));
+    }
+    c->stage.gap_us *= layout->shards - 1.0;
+    c->stage.depth = LEVEL_WINDOW;
+    end(c, c->phase->kind == LEVEL_SCATTER ? 1 + c->share : c->share);
+}
+
+/* Before anything is moved, or after: entries that are told up, or leave that comes back. */
+static void cost_handshake(struct costing *c, const struct level_phase *phase, uint32_t count,
+                           double alpha_us)
+{
+    peal_collective collective = c->planner->request.collective;
+    uint32_t steps = 0;
+    if (collective == PEAL_ALLREDUCE)
+        return;
+    if (collective == PEAL_REDUCE_SCATTER || collective == PEAL_ALLGATHER) {
+        apart(c, 1, alpha_us);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        c->phase = &phase[i];
+        steps += phase[i].way.single ? height(c) : 1;
+    }
+    apart(c, steps, alpha_us);
+}
+
+static void cost_phase(struct costing *c, const struct level_phase *phase, uint32_t *lane)
+{
+    const struct level_layout *layout = c->layout;
+    c->phase = phase;
+    c->share =
+        (double)peal_level_rounds(layout, phase->level) / ((double)layout->shards * layout->pieces);
+    ++*lane;
+    if (phase->kind == LEVEL_DOUBLE)
+        cost_double(c, *lane);
+    else if (phase->kind == LEVEL_SCATTER || phase->kind == LEVEL_GATHER)
+        cost_root(c, *lane);
+    else if (phase->way.single)
+        cost_rooted(c, lane);
+    else if (phase->way.part == PART_DIRECT)
+        cost_direct(c, *lane);
+    else if (phase->way.part == PART_RING)
+        cost_ring(c, *lane);
+    else
+        cost_trees(c, *lane);
+}
+
+/* ---- barrier
+ * --------------------------------------------------------------------------------------- */
+
+static void note_round(struct costing *c, uint32_t level, uint32_t far)
+{
+    const struct level_layout *layout = c->layout;
+    for (uint32_t i = 0; i < (level ? layout->units * layout->shards : layout->ranks); i++) {
+        uint32_t rank = level ? layout->holder[i] : layout->member[i];
+        struct hop hop;
+        if ((layout->inside[level] || c->alike) && like_first(c, rank))
+            continue;
+        peal_level_peers(&c->peers, layout, level, rank);
+        uint32_t to = (c->peers.self + far) % c->peers.n;
+        if (to == c->peers.self)
+            continue;
+        peal_planner_hop(c->planner, rank, c->peers.rank[to], &hop);
+        peal_stage_hop(&c->stage, &hop);
+    }
+}
+
+static void cost_barrier(struct costing *c)
+{
+    for (uint32_t k = 0; k < c->layout->levels; k++) {
+        uint32_t steps = 0;
+        begin(c, 0);
+        for (uint32_t far = 1; far < c->layout->size[k]; far *= 2, steps++)
+            note_round(c, k, far);
+        apart(c, steps, c->stage.alpha_us);
+    }
+}
+
+/* ---- gather and scatter ---------------------------------------------------------------------- */
+
+/* Between the ranks of other units and the heads of their rails, and between those and the root. */
+static void cost_rails(struct costing *c)
+{
+    const struct level_layout *layout = c->layout;
+    uint32_t root = c->planner->request.root, home = layout->unit_of[root];
+    int gathers = c->planner->request.collective == PEAL_GATHER;
+    double share = 1.0 / layout->ranks, alpha_us = 0;
+    for (int inner = 0; inner < 2; inner++) {
+        begin(c, (uint32_t)inner);
+        for (uint32_t i = 0; i < layout->units * layout->shards; i++) {
+            uint32_t rank = layout->holder[i],
+                     head = layout->holder[home * layout->shards + i % layout->shards];
+            int at_home = i / layout->shards == home;
+            uint32_t to = inner ? root : head;
+            if (rank == to || at_home != inner)
+                continue;
+            add_hop(c, gathers ? rank : to, gathers ? to : rank,
+                    inner ? share * layout->units : share);
+        }
+        c->stage.depth = inner ? LEVEL_WINDOW : 2 * BUILD_EVENTS;
+        c->stage.gap_us *= c->candidate->channels;
+        alpha_us = c->stage.alpha_us > alpha_us ? c->stage.alpha_us : alpha_us;
+        end(c, !inner ? 0 : gathers ? share * layout->units : 1);
+    }
+    apart(c, 2, alpha_us);
+}
+
+peal_status peal_level_cost(struct planner *planner, const struct level_layout *layout,
+                            struct candidate *candidate)
+{
+    struct costing c = {.planner = planner,
+                        .layout = layout,
+                        .candidate = candidate,
+                        .fine = candidate->cells > 1,
+                        .alike = all_alike(&planner->group)};
+    struct level_phase phase[LEVEL_PHASES];
+    uint32_t root = planner->request.root, lane = 0;
+    uint32_t rank = layout->holder[layout->unit_of[root] * layout->shards];
+    PEAL_TRY(peal_level_peers_init(&c.peers, layout));
+    if (planner->request.collective == PEAL_BARRIER) {
+        cost_barrier(&c);
+    } else if (layout->rails) {
+        cost_rails(&c);
+    } else {
+        uint32_t count =
+            peal_level_phases(layout, planner->request.collective, root, 0, rank, phase);
+        double alpha_us = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            c.first = i == 0;
+            cost_phase(&c, &phase[i], &lane);
+            alpha_us = c.stage.alpha_us > alpha_us ? c.stage.alpha_us : alpha_us;
+        }
+        cost_handshake(&c, phase, count, alpha_us);
+    }
+    peal_candidate_total(planner, candidate);
+    peal_level_peers_free(&c.peers, layout);
+    return PEAL_OK;
+}
