@@ -51,6 +51,8 @@ static peal_status enumerate(struct planner *planner)
     peal_status status = PEAL_OK;
     for (int across = 0; group->n > 1 && status == PEAL_OK && across < orders; across++) {
         struct candidate candidate = {.algo = ALGO_HALVING, .variant = across};
+        if (kind_for(group->n) == BUTTERFLY_HALVING && !across)
+            candidate.order = ORDER_HALVES;
         struct butterfly shape = {0};
         status = make_shape(planner, across, &shape);
         if (status == PEAL_OK)

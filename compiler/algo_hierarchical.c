@@ -218,6 +218,18 @@ static int worth_a_try(const struct planner *planner, enum level_part inner, uin
     return path.link_class != PEAL_LINK_NVLINK || !group->direct_hosts;
 }
 
+/* Who folds all peers folds them in their order, whatever the shard. */
+static enum reduction_order order_of(const struct planner *planner,
+                                     const struct candidate *candidate)
+{
+    if (planner->request.collective == PEAL_REDUCE || candidate->levels != 1u << LEVEL_HOST ||
+        candidate->inner != PART_DIRECT)
+        return ORDER_VARIES;
+    return candidate->outer == PART_DIRECT     ? ORDER_HOSTS
+           : candidate->outer == PART_DOUBLING ? ORDER_HOST_PAIRS
+                                               : ORDER_VARIES;
+}
+
 static peal_status add_parts(struct planner *planner, uint32_t levels, uint32_t gateways)
 {
     peal_collective collective = planner->request.collective;
@@ -238,6 +250,7 @@ static peal_status add_parts(struct planner *planner, uint32_t levels, uint32_t 
                                           .inner = (enum level_part)inner,
                                           .outer = outside ? (enum level_part)outer : PART_COUNT,
                                           .max_bytes = UINT64_MAX};
+            candidate.order = order_of(planner, &candidate);
             PEAL_TRY(add_structure(planner, &candidate));
             if (!outside || alone)
                 break;

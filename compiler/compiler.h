@@ -118,8 +118,11 @@ enum corner { CORNER_LANES, CORNER_COPY, CORNER_COUNT };
 /* In which order the elements of a message are reduced; the same for all of them, or it varies. */
 enum reduction_order {
     ORDER_VARIES,
-    ORDER_FOLD,  /* one step folds all ranks, from 0 up */
-    ORDER_PAIRS, /* recursive doubling: neighbours, then pairs of pairs */
+    ORDER_FOLD,       /* one step folds all ranks, from 0 up */
+    ORDER_PAIRS,      /* recursive doubling: neighbours, then pairs of pairs */
+    ORDER_HOSTS,      /* the ranks of each host are folded, then the hosts */
+    ORDER_HOST_PAIRS, /* the ranks of each host are folded, then hosts by doubling */
+    ORDER_HALVES,     /* recursive halving */
     ORDER_COUNT
 };
 

@@ -481,6 +481,17 @@ static void cost_rails(struct costing *c)
     apart(c, 2, alpha_us);
 }
 
+/* Whose phases stand for all: a holder in the root's unit, or in one with more ranks, whose part
+ * takes longer. */
+static uint32_t typical_rank(const struct level_layout *layout, uint32_t root)
+{
+    uint32_t unit = layout->unit_of[root];
+    for (uint32_t u = 0; u < layout->units; u++)
+        if (layout->first[u + 1] - layout->first[u] > layout->first[unit + 1] - layout->first[unit])
+            unit = u;
+    return layout->holder[unit * layout->shards];
+}
+
 peal_status peal_level_cost(struct planner *planner, const struct level_layout *layout,
                             struct candidate *candidate)
 {
@@ -491,7 +502,7 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
                         .alike = all_alike(&planner->group)};
     struct level_phase phase[LEVEL_PHASES];
     uint32_t root = planner->request.root, lane = 0;
-    uint32_t rank = layout->holder[layout->unit_of[root] * layout->shards];
+    uint32_t rank = typical_rank(layout, root);
     PEAL_TRY(peal_level_peers_init(&c.peers, layout));
     if (planner->request.collective == PEAL_BARRIER) {
         cost_barrier(&c);

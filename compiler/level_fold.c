@@ -248,16 +248,19 @@ static void visit(struct fold *f, uint32_t q, uint32_t root)
     }
     if (place.parent != NO_RANK && pulls(f, place.parent))
         return;
-    src[nsrc++] = take(f, chunk);
+    /* Who folds all peers folds them in their order, the same for every shard. */
+    int all = place.kids + 1 == f->peers->n;
+    nsrc = 1 + place.kids;
+    src[all ? f->peers->self : 0] = take(f, chunk);
     for (uint32_t i = 0; i < place.kids; i++) {
         uint32_t kid = peal_level_kid(&place, way, f->peers->self, i);
-        uint32_t rank = f->peers->rank[kid];
+        uint32_t rank = f->peers->rank[kid], at = all ? kid : 1 + i;
         if (pulls(f, kid)) {
-            src[nsrc++] = peal_op_user(rank, PLAN_BUF_IN, chunk);
+            src[at] = peal_op_user(rank, PLAN_BUF_IN, chunk);
             continue;
         }
         peal_build_wait(f->b, rank, peal_level_sem(f->run, f->phase->level, LEVEL_SEM_FOLD), 0);
-        src[nsrc++] = inbox(f, f->b->self, peal_level_kid_slot(&place, i), f->peers->heard[kid]++);
+        src[at] = inbox(f, f->b->self, peal_level_kid_slot(&place, i), f->peers->heard[kid]++);
     }
     if (place.parent == NO_RANK)
         finish(f, chunk, nsrc, src);

@@ -106,6 +106,8 @@ START_TEST(tables_of_one_order)
     }
     one_order("cluster-h100-2", 16, PEAL_ALLREDUCE);
     one_order("cluster-h100-2", 11, PEAL_ALLREDUCE);
+    one_order("cluster-h100-16", 32, PEAL_ALLREDUCE);
+    one_order("cluster-h100-16", 32, PEAL_REDUCE_SCATTER);
 }
 END_TEST
 
