@@ -63,6 +63,14 @@ if(PEAL_TESTS)
         endif()
     endif()
     peal_feature(check "${PEAL_HAVE_CHECK}" "no unit tests")
+
+    # A second opinion on the simulator.
+    find_path(PEAL_SIMGRID_INCLUDE_DIR simgrid/engine.h)
+    find_library(PEAL_SIMGRID_LIBRARY simgrid)
+    if(PEAL_SIMGRID_INCLUDE_DIR AND PEAL_SIMGRID_LIBRARY)
+        set(PEAL_HAVE_SIMGRID TRUE)
+    endif()
+    peal_feature(simgrid "${PEAL_HAVE_SIMGRID}" "the simulator is not compared with it")
 endif()
 
 # Looked for and reported only; no code depends on them yet.

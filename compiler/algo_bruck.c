@@ -76,8 +76,8 @@ static void load_digit(struct planner *planner, struct traffic *round, struct tr
         peal_planner_hop(planner, r, to, &hop);
         peal_stage_hop(stage, &hop);
         peal_planner_load(planner, &hop, share, hop.scale);
-        peal_traffic_add(round, r, to, &hop, messages, share / messages);
-        peal_traffic_add(all, r, to, &hop, messages, share / messages);
+        peal_traffic_add(round, r, &hop, messages, share / messages);
+        peal_traffic_add(all, r, &hop, messages, share / messages);
     }
 }
 

@@ -4,36 +4,7 @@
 #include "compiler.h"
 
 #include <stdio.h>
-
-static void load_hop(struct planner *planner, uint32_t channels, uint32_t parent, uint32_t child,
-                     struct stage *stage)
-{
-    int away = planner->request.collective == PEAL_BROADCAST;
-    struct hop hop;
-    peal_planner_hop(planner, away ? parent : child, away ? child : parent, &hop);
-    peal_stage_hop(stage, &hop);
-    peal_planner_load(planner, &hop, 1.0 / channels, hop.scale);
-}
-
-/* One level's hops, of all channels. chains: of every channel, turned so that the root is first;
- * NULL: the binomial tree. Returns how many hops there are. */
-static uint32_t load_level(struct planner *planner, uint32_t channels, const uint32_t *chains,
-                           uint32_t depth, struct stage *stage)
-{
-    uint32_t n = planner->group.n, hops = 0;
-    for (uint32_t c = 0; chains && depth < n && c < channels; c++, hops++) {
-        const uint32_t *chain = chains + (size_t)c * n;
-        load_hop(planner, channels, chain[depth - 1], chain[depth], stage);
-    }
-    for (uint32_t r = 0; !chains && r < n; r++) {
-        struct rooted_place place = peal_rooted_place(n, planner->request.root, r);
-        if (place.depth != depth)
-            continue;
-        load_hop(planner, 1, place.parent, r, stage); /* the channels share each link of the tree */
-        hops++;
-    }
-    return hops;
-}
+#include <string.h>
 
 /* The ring order from the root on. */
 static void chain_from_root(const struct ring_orders *orders, uint32_t root, uint32_t channel,
@@ -58,29 +29,234 @@ static peal_status make_chains(const struct planner *planner, uint32_t channels,
     return PEAL_OK;
 }
 
-/* The chain's levels are alike but for their links; more than the stages hold share the last. */
-static void cost_levels(struct planner *planner, struct candidate *candidate,
-                        const uint32_t *chains, uint32_t fan)
+/* ---- what a chain takes ---------------------------------------------------------- */
+
+/* The hops on each channel's chain, one after the other, and between two tiles. */
+struct chain_sum {
+    double alpha_us[CHANNELS_MAX];
+    double us_per_byte[CHANNELS_MAX];
+    double alone_us_per_byte[CHANNELS_MAX];
+    double enter_us[CHANNELS_MAX];
+    struct stage turn; /* of a lane, or of an engine's transfer, from one tile to the next */
+    struct stage flight;
+};
+
+static double larger(double a, double b)
 {
-    struct stage enter = {.levels = 0, .chain = 1, .lane = STAGES_MAX - 1};
-    for (uint32_t depth = 1;; depth++) {
-        struct stage stage = {.levels = 1, .lane = depth < STAGES_MAX - 4 ? depth : STAGES_MAX - 4};
-        if (!load_level(planner, candidate->channels, chains, depth, &stage))
-            break;
-        enter.alpha_us = stage.alpha_us > enter.alpha_us ? stage.alpha_us : enter.alpha_us;
-        enter.levels++;
-        stage.gap_us = 0;
-        if (candidate->nstages > STAGES_MAX - 4) {
-            struct stage *last = &candidate->stage[candidate->nstages - 1];
-            last->levels++;
-            peal_load_clear(&planner->load);
-            continue;
-        }
-        peal_candidate_stage(planner, candidate, &stage, (double)fan / candidate->channels);
+    return a > b ? a : b;
+}
+
+/* The root's tile is its own output, too, which another engine's transfer leaves from. What a
+ * reduction passes on it folds, but for the first one's. */
+static double lane_chunks(const struct planner *planner, uint32_t depth, int async)
+{
+    uint32_t last = planner->group.n - 1;
+    if (planner->request.collective == PEAL_BROADCAST)
+        return async ? depth == 1 : depth == 1 ? 1.5 : 1;
+    return depth == last ? !async : 1.5;
+}
+
+/* A round trip for two slots, in which both ends move the tile: a start-up and a move for each. Or
+ * one transfer after the other. */
+static void add_turn(struct stage *turn, double alpha_us, double us, double alone_us)
+{
+    turn->alpha_us = larger(turn->alpha_us, alpha_us / 2); /* twice, of depth 1 */
+    turn->us_per_byte = larger(turn->us_per_byte, us);
+    turn->alone_us_per_byte = larger(turn->alone_us_per_byte, alone_us);
+}
+
+/* One hop of one channel; others: messages of other channels from the same rank before it. */
+static void sum_hop(const struct planner *planner, const struct candidate *candidate,
+                    uint32_t depth, const struct hop *hop, uint32_t channel, uint32_t others,
+                    struct chain_sum *sum)
+{
+    int async = peal_plan_engine_async(hop->engine);
+    double lane_us = lane_chunks(planner, depth, async) * candidate->hop_share /
+                     (peal_planner_lane_gbs(planner) * 1e3);
+    double load = peal_load_of(&planner->load, &hop->path, 0);
+    double alone = peal_load_of(&planner->load, &hop->path, 1);
+    sum->alpha_us[channel] += hop->alpha_us;
+    if (async) { /* one transfer of a lane at a time: the event of all tiles is one */
+        sum->alpha_us[channel] += others * hop->gap_us;
+        sum->us_per_byte[channel] += load + lane_us;
+        sum->alone_us_per_byte[channel] += alone + lane_us;
+        add_turn(&sum->flight, hop->alpha_us, load, alone);
+        return;
     }
-    peal_candidate_stage(planner, candidate, &enter, 0);
+    sum->us_per_byte[channel] += larger(load, lane_us);
+    sum->alone_us_per_byte[channel] += larger(alone, lane_us);
+    /* Partial sums wait for a slot, results for nothing. */
+    add_turn(&sum->turn, planner->request.collective == PEAL_REDUCE ? hop->alpha_us : 0,
+             larger(load, lane_us), larger(alone, lane_us));
+}
+
+/* The hops at one depth, of all channels. */
+static void sum_depth(struct planner *planner, struct candidate *candidate, const uint32_t *chains,
+                      uint32_t depth, struct chain_sum *sum)
+{
+    const struct stage once = {.levels = 1};
+    uint32_t n = planner->group.n;
+    int away = planner->request.collective == PEAL_BROADCAST;
+    struct hop hop;
+    for (uint32_t c = 0; c < candidate->channels; c++) {
+        const uint32_t *link = chains + (size_t)c * n + depth - 1;
+        peal_planner_hop(planner, link[!away], link[away], &hop);
+        peal_planner_load(planner, &hop, candidate->hop_share, hop.scale);
+    }
+    for (uint32_t c = 0; c < candidate->channels; c++) {
+        const uint32_t *link = chains + (size_t)c * n + depth - 1;
+        uint32_t others = 0;
+        for (uint32_t i = 0; i < c; i++)
+            others += chains[(size_t)i * n + depth - (away ? 1 : 0)] == link[!away];
+        peal_planner_hop(planner, link[!away], link[away], &hop);
+        sum_hop(planner, candidate, depth, &hop, c, others, sum);
+        /* The entries before, or the leave after. */
+        peal_planner_hop(planner, link[1], link[0], &hop);
+        if (!away)
+            peal_planner_hop(planner, link[0], link[1], &hop);
+        sum->enter_us[c] +=
+            hop.alpha_us + (peal_plan_engine_async(hop.engine) ? others * hop.gap_us : 0);
+    }
+    peal_candidate_stage(planner, candidate, &once, 0); /* into the total */
+    candidate->nstages = 0;
+}
+
+static void cost_chain(struct planner *planner, struct candidate *candidate, const uint32_t *chains)
+{
+    uint32_t n = planner->group.n;
+    struct chain_sum sum = {.turn = {.lane = 1, .depth = 1}, .flight = {.lane = 2, .depth = 1}};
+    struct stage way = {.levels = n - 1, .depth = UINT32_MAX};
+    struct stage enter = {.levels = 1, .depth = UINT32_MAX, .lane = 3};
+    for (uint32_t depth = 1; depth < n; depth++)
+        sum_depth(planner, candidate, chains, depth, &sum);
+    for (uint32_t c = 0; c < candidate->channels; c++) {
+        way.alpha_us = larger(way.alpha_us, sum.alpha_us[c] / (n - 1));
+        way.us_per_byte = larger(way.us_per_byte, sum.us_per_byte[c] / (n - 1));
+        way.alone_us_per_byte = larger(way.alone_us_per_byte, sum.alone_us_per_byte[c] / (n - 1));
+        enter.alpha_us = larger(enter.alpha_us, sum.enter_us[c]);
+    }
+    if (planner->request.collective == PEAL_REDUCE) /* the root's fold */
+        enter.us_per_byte = enter.alone_us_per_byte =
+            1.5 * candidate->hop_share / (peal_planner_lane_gbs(planner) * 1e3);
+    way.resource = planner->total.worst_resource;
+    candidate->stage[candidate->nstages++] = way;
+    candidate->stage[candidate->nstages++] = sum.turn;
+    candidate->stage[candidate->nstages++] = sum.flight;
+    candidate->stage[candidate->nstages++] = enter;
     peal_candidate_total(planner, candidate);
 }
+
+/* ---- what the binomial tree takes --------------------------------------------------- */
+
+/* Start-ups on the longest way from or to the root. An engine has the messages of all channels to
+ * send, and those to the children before; a lane has its own. at: room for each rank. */
+static double longest_us(struct planner *planner, uint32_t channels, int down, double *at)
+{
+    uint32_t n = planner->group.n, root = planner->request.root;
+    double most = 0;
+    memset(at, 0, n * sizeof *at);
+    for (uint32_t i = 1; i < n; i++) {
+        uint32_t v = down ? i : n - i, rank = (v + root) % n; /* parents first, or last */
+        struct rooted_place place = peal_rooted_place(n, root, rank);
+        struct hop hop;
+        peal_planner_hop(planner, down ? place.parent : rank, down ? rank : place.parent, &hop);
+        int async = peal_plan_engine_async(hop.engine);
+        double before = down ? place.slot : 0;
+        if (async)
+            before = (before + 1) * channels - 1;
+        double own = hop.alpha_us + before * hop.gap_us;
+        uint32_t up = (v & (v - 1)), to = down ? v : up;
+        at[to] = larger(at[to], at[down ? up : v] + own);
+        most = larger(most, at[to]);
+    }
+    return most;
+}
+
+/* One level's hops; the channels share each link. Gives how many there are. */
+static uint32_t load_level(struct planner *planner, uint32_t depth, struct stage *turn, int *async)
+{
+    uint32_t n = planner->group.n, hops = 0;
+    int away = planner->request.collective == PEAL_BROADCAST;
+    for (uint32_t r = 0; r < n; r++) {
+        struct rooted_place place = peal_rooted_place(n, planner->request.root, r);
+        struct hop hop;
+        if (place.depth != depth)
+            continue;
+        peal_planner_hop(planner, away ? place.parent : r, away ? r : place.parent, &hop);
+        peal_planner_load(planner, &hop, 1.0, hop.scale);
+        hops++;
+        if (peal_plan_engine_async(hop.engine)) { /* one transfer at a time, as on a chain */
+            *async = 1;
+            turn->alpha_us = larger(turn->alpha_us, hop.alpha_us / 2);
+        } else if (!away) {
+            turn->alpha_us = larger(turn->alpha_us, hop.alpha_us / 2);
+        }
+    }
+    return hops;
+}
+
+/* What the lanes of a level move: the tile to all children, at the root to its own output, too;
+ * or what those sent, folded with the own input. A node at depth d has no more than log2 n - d. */
+static double level_chunks(const struct planner *planner, uint32_t depth, uint32_t fan)
+{
+    if (planner->request.collective == PEAL_BROADCAST)
+        return (2 + fan - depth + (depth == 1)) / 2.0;
+    return depth == fan ? 1 : (fan - depth + 2) / 2.0;
+}
+
+static void add_level(struct planner *planner, struct candidate *candidate, uint32_t depth,
+                      uint32_t fan, struct stage *turn)
+{
+    struct stage stage = {.levels = 1, .lane = depth};
+    double chunks = level_chunks(planner, depth, fan) * candidate->hop_share;
+    int async = 0, away = planner->request.collective == PEAL_BROADCAST;
+    if (!load_level(planner, depth, turn, &async))
+        return;
+    peal_candidate_stage(planner, candidate, &stage, async ? 0 : chunks);
+    struct stage *to = &candidate->stage[candidate->nstages - 1];
+    if (async && (!away || depth == 1)) /* folded, or copied, before it leaves */
+        peal_stage_then(planner, to, away ? candidate->hop_share : depth == fan ? 0 : chunks);
+}
+
+/* Both ends of a slot move the tile in the round trip of a credit. */
+static void set_turn(const struct candidate *candidate, struct stage *turn)
+{
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        const struct stage *in = &candidate->stage[i], *out = i ? in - 1 : in;
+        turn->us_per_byte = larger(turn->us_per_byte, (in->us_per_byte + out->us_per_byte) / 2);
+        turn->alone_us_per_byte =
+            larger(turn->alone_us_per_byte, (in->alone_us_per_byte + out->alone_us_per_byte) / 2);
+    }
+}
+
+static peal_status cost_tree(struct planner *planner, struct candidate *candidate, uint32_t fan)
+{
+    struct stage turn = {.lane = fan + 1, .depth = 1}, enter = {.levels = 1, .lane = fan + 2};
+    uint32_t n = planner->group.n;
+    int away = planner->request.collective == PEAL_BROADCAST;
+    double *at = peal_alloc(planner->ctx, n * sizeof *at);
+    if (!at)
+        return PEAL_ERR_MEMORY;
+    double way_us = longest_us(planner, candidate->channels, away, at);
+    enter.alpha_us = longest_us(planner, candidate->channels, !away, at);
+    peal_free(planner->ctx, at, n * sizeof *at);
+    if (!away) { /* the root's fold */
+        struct stage fold = {.levels = 1};
+        peal_candidate_stage(planner, candidate, &fold, (fan + 2) / 2.0 * candidate->hop_share);
+    }
+    for (uint32_t depth = 1; depth <= fan; depth++)
+        add_level(planner, candidate, depth, fan, &turn);
+    set_turn(candidate, &turn);
+    for (uint32_t i = 0; i < candidate->nstages; i++)
+        candidate->stage[i].alpha_us = way_us / candidate->nstages;
+    enter.depth = UINT32_MAX;
+    peal_candidate_stage(planner, candidate, &enter, 0);
+    candidate->stage[candidate->nstages++] = turn;
+    peal_candidate_total(planner, candidate);
+    return PEAL_OK;
+}
+
+/* ---- candidates ------------------------------------------------------------------- */
 
 static peal_status add_tiles(struct planner *planner, struct candidate *candidate)
 {
@@ -119,8 +295,10 @@ peal_status peal_rooted_enumerate(struct planner *planner, enum algorithm algo, 
     }
     if (planner->request.collective == PEAL_REDUCE)
         candidate.slots = 2ull * channels * (fan + BUILD_EVENTS);
-    if (status == PEAL_OK)
-        cost_levels(planner, &candidate, chains, fan);
+    if (status == PEAL_OK && chains)
+        cost_chain(planner, &candidate, chains);
+    else if (status == PEAL_OK)
+        status = cost_tree(planner, &candidate, fan);
     peal_free(planner->ctx, chains, bytes);
     return status == PEAL_OK ? add_tiles(planner, &candidate) : status;
 }

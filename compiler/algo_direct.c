@@ -38,16 +38,24 @@ static uint32_t sem(const struct direct *d, uint32_t which)
     return SEM_COUNT * d->channel + which;
 }
 
+/* On one host the channels begin with different ranks: the links of a mesh are all at work. */
+static uint32_t round_of(const struct direct *d, uint32_t i)
+{
+    if (i == 0 || d->b->planner->group.nhosts > 1)
+        return i;
+    return 1 + (i - 1 + d->channel) % (d->n - 1);
+}
+
 /* The rank to turn to in round i; itself in round 0. */
 static uint32_t other(const struct direct *d, uint32_t i)
 {
-    return peal_pace_to(&d->b->planner->group, d->self, i);
+    return peal_pace_to(&d->b->planner->group, d->self, round_of(d, i));
 }
 
 /* The rank that turns to this one in round i. */
 static uint32_t sender(const struct direct *d, uint32_t i)
 {
-    return peal_pace_from(&d->b->planner->group, d->self, i);
+    return peal_pace_from(&d->b->planner->group, d->self, round_of(d, i));
 }
 
 static int engine_to(const struct direct *d, uint32_t rank)

@@ -14,6 +14,8 @@ static void load_step(struct planner *planner, uint32_t core, uint32_t k, struct
         peal_planner_hop(planner, r, r ^ 1u << k, &hop);
         peal_planner_load(planner, &hop, 1, hop.scale);
         stage->alpha_us = hop.alpha_us > stage->alpha_us ? hop.alpha_us : stage->alpha_us;
+        if (peal_plan_engine_async(hop.engine) && hop.gap_us > stage->gap_us)
+            stage->gap_us = hop.gap_us; /* of one channel's message */
     }
 }
 
@@ -25,6 +27,8 @@ static void load_extras(struct planner *planner, uint32_t core, int in, struct s
         peal_planner_hop(planner, in ? r : r - core, in ? r - core : r, &hop);
         peal_planner_load(planner, &hop, 1, hop.scale);
         stage->alpha_us = hop.alpha_us > stage->alpha_us ? hop.alpha_us : stage->alpha_us;
+        if (peal_plan_engine_async(hop.engine) && hop.gap_us > stage->gap_us)
+            stage->gap_us = hop.gap_us; /* of one channel's message */
     }
 }
 
@@ -50,9 +54,14 @@ static peal_status add_channels(struct planner *planner, const struct candidate 
     candidate.channels = candidate.chunks = candidate.lanes = channels;
     candidate.slots = 2ull * (peal_doubling_steps(planner->group.n) + 1) * channels;
     candidate.hop_share = 1.0 / channels;
-    /* Out to the slot, and two in and one out to add up. */
-    for (uint32_t i = 0; i < candidate.nstages; i++)
-        peal_stage_lane(planner, &candidate.stage[i], 2.5 / channels);
+    /* Out to the slot; then two in and one out to add up. */
+    for (uint32_t i = 0; i < candidate.nstages; i++) {
+        candidate.stage[i].gap_us *= channels - 1.0; /* one engine sends those of all */
+        peal_stage_lane(planner, &candidate.stage[i], 1.0 / channels);
+        if (i <=
+            peal_doubling_steps(planner->group.n)) /* the result needs no fold on its way out */
+            peal_stage_then(planner, &candidate.stage[i], 1.5 / channels);
+    }
     PEAL_TRY(peal_planner_add(planner, &candidate));
     candidate.tile_bytes = planner->request.tile_bytes ? planner->request.tile_bytes : TILE_BYTES;
     return peal_planner_add(planner, &candidate); /* for what does not fit the scratch bound */

@@ -323,6 +323,18 @@ static void prepare(struct build *b, const struct candidate *candidate)
     add_regions(b, candidate->channels);
 }
 
+/* The peers of a level, looked up for a rank's first channel. */
+static void find_peers(struct level_run *run, uint32_t level, uint32_t rank)
+{
+    struct level_peers *own = &run->level[level];
+    int known = own->rank != NULL;
+    if (!known && peal_level_peers_init(own, run->layout) != PEAL_OK)
+        run->b->status = PEAL_ERR_MEMORY;
+    else if (!known)
+        peal_level_peers(own, run->layout, level, rank);
+    run->peers = *own;
+}
+
 static void emit_channel(struct level_run *run, uint32_t rank)
 {
     static void (*const program[])(struct level_run *, const struct level_phase *) = {
@@ -331,7 +343,9 @@ static void emit_channel(struct level_run *run, uint32_t rank)
         [LEVEL_GATHER] = peal_level_gather,
     };
     if (run->collective == PEAL_BARRIER) {
-        peal_level_barrier(run, rank);
+        find_peers(run, 0, rank);
+        if (run->b->status == PEAL_OK)
+            peal_level_barrier(run, rank);
         return;
     }
     if (run->layout->rails) {
@@ -342,7 +356,11 @@ static void emit_channel(struct level_run *run, uint32_t rank)
                                     run->channel % 2, rank, run->phase);
     run->deputy = peal_level_deputy(run->layout, run->b->planner, run->unit, run->channel);
     for (uint32_t i = 0; i < run->phases; i++) {
-        peal_level_peers(&run->peers, run->layout, run->phase[i].level, rank);
+        find_peers(run, run->phase[i].level, rank);
+        if (run->b->status != PEAL_OK)
+            return;
+        if (run->phase[i].kind != LEVEL_DOUBLE) /* which counts no messages */
+            peal_level_unsent(&run->peers);
         program[run->phase[i].kind](run, &run->phase[i]);
     }
 }
@@ -356,13 +374,10 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
                             .fine = candidate->cells > 1,
                             .unit = b->layout->unit_of[rank],
                             .shard = b->layout->shard_of[rank]};
-    if (peal_level_peers_init(&run.peers, b->layout) != PEAL_OK) {
-        b->status = PEAL_ERR_MEMORY;
-        return;
-    }
-    for (; run.channel < candidate->channels; run.channel++)
+    for (; run.channel < candidate->channels && b->status == PEAL_OK; run.channel++)
         emit_channel(&run, rank);
-    peal_level_peers_free(&run.peers, b->layout);
+    for (uint32_t k = 0; k < LEVEL_MAX; k++)
+        peal_level_peers_free(&run.level[k], b->layout);
 }
 
 static void detail(const struct candidate *candidate, char *text, size_t size)

@@ -3,6 +3,7 @@
  * channels run as peal finds them, or as a graph file of NCCL's has them. */
 #include "compiler.h"
 
+#include <float.h>
 #include <stdio.h>
 
 #define RING_TILE_MAX (4ull << 20)
@@ -19,12 +20,158 @@ static uint64_t ring_tile(const struct planner *planner, uint64_t slots)
     return tile;
 }
 
+/* ---- what its steps take ----------------------------------------------------------- */
+
+/* The hops of one channel's ring. */
+struct round {
+    double alpha_us;    /* sum of the start-ups */
+    double least_us;    /* of two hops next to each other */
+    double flight_us;   /* the longest start-up of an asynchronous engine */
+    double us_per_byte; /* sum of what a chunk takes on each */
+};
+
+/* One half of the steps, or all. send, fold: what a lane moves that sends, or that only folds for
+ * another engine, in chunks (a read and a write each count half). */
+struct half {
+    uint32_t steps;
+    double send;
+    double fold;
+};
+
+static void add_hop(struct round *round, const struct planner *planner, const struct hop *hop,
+                    const struct half *half, double chunk_us)
+{
+    double load = peal_load_of(&planner->load, &hop->path, 0);
+    round->alpha_us += hop->alpha_us;
+    if (!peal_plan_engine_async(hop->engine)) {
+        double lane = half->send * chunk_us;
+        round->us_per_byte += load > lane ? load : lane;
+        return;
+    }
+    round->us_per_byte += load + half->fold * chunk_us;
+    round->flight_us = hop->alpha_us > round->flight_us ? hop->alpha_us : round->flight_us;
+}
+
+static void walk_round(const struct planner *planner, const uint32_t *order,
+                       const struct half *half, double chunk_us, struct round *round)
+{
+    uint32_t n = planner->group.n;
+    double before = 0, first = 0;
+    *round = (struct round){.least_us = DBL_MAX};
+    for (uint32_t p = 0; p < n; p++) {
+        struct hop hop;
+        peal_planner_hop(planner, order[p], order[(p + 1) % n], &hop);
+        add_hop(round, planner, &hop, half, chunk_us);
+        if (p == 0)
+            first = hop.alpha_us;
+        else if (before + hop.alpha_us < round->least_us)
+            round->least_us = before + hop.alpha_us;
+        before = hop.alpha_us;
+    }
+    if (before + first < round->least_us)
+        round->least_us = before + first;
+}
+
+/*
+ * The mean start-up of a step, of `steps` that follow each other. A chunk crosses each hop once a
+ * round: in 2 (N - 1) steps each twice but for two next to each other, in N - 1 all but one. A
+ * rank whose engine has BUILD_EVENTS transfers under way waits for the one so many steps before,
+ * and may do so all the time.
+ */
+static double mean_alpha(const struct round *round, uint32_t n, uint32_t steps)
+{
+    double mean = round->alpha_us / n;
+    double way =
+        steps < n ? round->alpha_us - round->least_us / 2 : 2 * round->alpha_us - round->least_us;
+    uint32_t waits = (steps - 1) / BUILD_EVENTS;
+    double held = round->flight_us * (waits + 1) + mean * (steps - 1 - waits * BUILD_EVENTS);
+    return (round->flight_us > 0 && held > way ? held : way) / steps;
+}
+
+/* The start-ups and the slack of a half of `steps` steps, of the channel that takes longest. */
+static void time_half(const struct planner *planner, const struct ring_orders *orders,
+                      uint32_t *order, const struct candidate *candidate, const struct half *half,
+                      uint32_t steps, struct stage *stage)
+{
+    uint32_t n = planner->group.n;
+    double chunk_us = candidate->hop_share / (peal_planner_lane_gbs(planner) * 1e3), most = 0;
+    for (uint32_t c = 0; c < candidate->channels; c++) {
+        struct round round;
+        peal_ring_order(orders, c, order);
+        walk_round(planner, order, half, chunk_us, &round);
+        double alpha = mean_alpha(&round, n, steps);
+        stage->alpha_us = alpha > stage->alpha_us ? alpha : stage->alpha_us;
+        most = round.us_per_byte > most ? round.us_per_byte : most;
+    }
+    stage->slack_us_per_byte = most / n; /* to be taken from the pace */
+}
+
+/* queue_us: the gaps of a step's messages of all channels, which one engine or NIC sends. */
+static void add_halves(struct planner *planner, struct candidate *candidate,
+                       const struct ring_orders *orders, uint32_t *order, int sends,
+                       double queue_us)
+{
+    double n = planner->group.n;
+    /* The first chunk leaves as it is, the others with what came; the last fold writes its result
+     * here and to the next rank, which has it from there on as it is. */
+    const struct half reduce = {planner->group.n - 1, (1.5 * n - 2) / (n - 1), 0.75};
+    const struct half gather = {planner->group.n - 1, n / (n - 1), 0.75}; /* folds, over all */
+    const struct half scatter = {planner->group.n - 1, 1.5, 1.5};
+    const struct half spread = {planner->group.n - 1, 1, 0};
+    peal_collective collective = planner->request.collective;
+    const struct half *half[2] = {&reduce, &gather};
+    uint32_t halves = collective == PEAL_ALLREDUCE ? 2 : 1;
+    if (halves == 1)
+        half[0] = collective == PEAL_ALLGATHER ? &spread : &scatter;
+    struct stage stage[2] = {{.chain = 1}, {.chain = 1}};
+    for (uint32_t i = 0; i < halves; i++) {
+        time_half(planner, orders, order, candidate, half[i], halves * half[i]->steps, &stage[i]);
+        if (queue_us > stage[i].alpha_us)
+            stage[i].alpha_us = queue_us;
+    }
+    stage[0].levels = halves * half[0]->steps; /* the load is that of all steps */
+    peal_candidate_stage(planner, candidate, &stage[0], 0);
+    candidate->nstages = halves;
+    for (uint32_t i = 0; i < halves; i++) {
+        struct stage *to = &candidate->stage[i];
+        if (i)
+            *to = candidate->stage[0];
+        to->levels = half[i]->steps;
+        to->alpha_us = stage[i].alpha_us;
+        peal_stage_lane(planner, to,
+                        (sends ? half[i]->send : half[i]->fold) * candidate->hop_share);
+        to->slack_us_per_byte = to->us_per_byte - stage[i].slack_us_per_byte;
+        if (to->slack_us_per_byte < 0)
+            to->slack_us_per_byte = 0;
+    }
+}
+
+/* Before the steps of an allgather a rank hears that the next one has entered, and copies its own
+ * block; after those of a reduce-scatter it folds its own. */
+static void add_ends(struct planner *planner, struct candidate *candidate,
+                     const struct ring_orders *orders, uint32_t *order)
+{
+    peal_collective collective = planner->request.collective;
+    struct stage end = {.levels = 1, .chain = 1};
+    if (collective == PEAL_ALLREDUCE)
+        return;
+    for (uint32_t c = 0; collective == PEAL_ALLGATHER && c < candidate->channels; c++) {
+        peal_ring_order(orders, c, order);
+        for (uint32_t p = 0, n = planner->group.n; p < n; p++) {
+            struct hop hop;
+            peal_planner_hop(planner, order[(p + 1) % n], order[p], &hop);
+            end.alpha_us = hop.alpha_us > end.alpha_us ? hop.alpha_us : end.alpha_us;
+        }
+    }
+    peal_candidate_stage(planner, candidate, &end,
+                         (collective == PEAL_ALLGATHER ? 1 : 1.5) * candidate->hop_share);
+}
+
 static peal_status cost_channels(struct planner *planner, enum algorithm algo, uint32_t channels,
                                  const struct ring_orders *orders, uint32_t *order)
 {
     uint32_t n = planner->group.n;
     uint64_t slots = 2ull * peal_ring_width(n) * channels;
-    int once = planner->request.collective != PEAL_ALLREDUCE; /* round the ring */
     struct candidate candidate = {.algo = algo,
                                   .channels = channels,
                                   .tile_bytes = ring_tile(planner, slots),
@@ -33,23 +180,25 @@ static peal_status cost_channels(struct planner *planner, enum algorithm algo, u
                                   .lanes = channels,
                                   .slots = slots,
                                   .hop_share = 1.0 / n / channels};
-    struct stage stage = {.levels = (once ? 1 : 2) * (n - 1), .chain = 1};
-    int direct = 1;
+    int sends = 0;
+    struct traffic traffic;
+    PEAL_TRY(peal_traffic_init(&traffic, planner));
     for (uint32_t c = 0; c < channels; c++) {
         peal_ring_order(orders, c, order);
         for (uint32_t p = 0; p < n; p++) {
             struct hop hop;
             peal_planner_hop(planner, order[p], order[(p + 1) % n], &hop);
-            peal_stage_hop(&stage, &hop);
-            direct = direct && hop.path.direct;
+            if (peal_plan_engine_async(hop.engine))
+                peal_traffic_add(&traffic, order[p], &hop, 1, 0);
+            else
+                sends = 1;
             peal_planner_load(planner, &hop, candidate.hop_share, hop.scale);
         }
     }
-    stage.gap_us = 0; /* one message at a time in each direction: nothing queues behind it */
-    /* Two sources and a destination in one half of the steps, one and one in the other, and two
-     * destinations between: one and a half on the whole. Where another engine moves, the lane
-     * only folds. */
-    peal_candidate_stage(planner, &candidate, &stage, (direct ? 1.5 : 0.75) * candidate.hop_share);
+    add_halves(planner, &candidate, orders, order, sends,
+               peal_traffic_gap(&traffic, 1) + traffic.one_us);
+    peal_traffic_free(&traffic);
+    add_ends(planner, &candidate, orders, order);
     peal_candidate_total(planner, &candidate);
     if (planner->request.collective == PEAL_ALLGATHER) { /* no slots, nothing to tile for */
         candidate.slots = candidate.tile_bytes = 0;
@@ -59,6 +208,8 @@ static peal_status cost_channels(struct planner *planner, enum algorithm algo, u
     candidate.tile_bytes = 0; /* half the slots, as long as whole chunks fit the bound */
     return planner->request.tile_bytes ? PEAL_OK : peal_planner_add(planner, &candidate);
 }
+
+/* ---- candidates --------------------------------------------------------------------- */
 
 /* All numbers of channels, or the one asked for; what fills a mesh evenly besides. */
 static peal_status cost_all(struct planner *planner, uint32_t asked, uint32_t most,

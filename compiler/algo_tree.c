@@ -3,11 +3,27 @@
 #include "compiler.h"
 
 #include <stdio.h>
+#include <string.h>
+
+/* What does not depend on the number of channels. */
+struct tree_loads {
+    struct candidate candidate;
+    struct tree_levels levels;
+    struct stage turn; /* between two tiles: a start-up and a move at each end, for two slots */
+    uint64_t async;    /* bit 1 << stage: another engine carries some of its hops */
+    double *at;        /* for each rank: start-ups before it has heard */
+};
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
 
 /* Hops of one level of both trees, in one direction, with `share` of the message each. */
-static void load_level(struct planner *planner, const struct tree_levels *levels, uint32_t depth,
-                       int up, double share, struct stage *stage)
+static void load_level(struct planner *planner, struct tree_loads *loads, uint32_t depth, int up,
+                       double share)
 {
+    const struct tree_levels *levels = &loads->levels;
     for (uint32_t tree = 0; tree < 2; tree++)
         for (uint32_t i = levels->first[tree][depth]; i < levels->first[tree][depth + 1]; i++) {
             uint32_t r = levels->rank[tree][i];
@@ -15,39 +31,109 @@ static void load_level(struct planner *planner, const struct tree_levels *levels
             struct hop hop;
             peal_planner_hop(planner, up ? r : parent, up ? parent : r, &hop);
             peal_planner_load(planner, &hop, share, hop.scale);
-            peal_stage_hop(stage, &hop);
+            if (peal_plan_engine_async(hop.engine))
+                loads->async |= 1ull << loads->candidate.nstages;
+            else if (!up) /* results wait for nothing */
+                continue;
+            loads->turn.alpha_us = larger(loads->turn.alpha_us, hop.alpha_us / 2);
         }
 }
 
-static void cost_levels(struct planner *planner, const struct tree_levels *levels,
-                        struct candidate *candidate)
+static void cost_levels(struct planner *planner, struct tree_loads *loads)
 {
-    uint32_t height = levels->height;
+    uint32_t height = loads->levels.height;
     for (uint32_t level = 0; level < 2 * height; level++) {
         struct stage stage = {.levels = 1, .lane = level};
         int up = level < height;
         uint32_t depth = up ? height - level : level - height + 1;
-        load_level(planner, levels, depth, up, 0.5, &stage);
-        stage.gap_us = 0;
-        peal_candidate_stage(planner, candidate, &stage, 0);
+        load_level(planner, loads, depth, up, 0.5);
+        peal_candidate_stage(planner, &loads->candidate, &stage, 0);
     }
-    peal_candidate_total(planner, candidate);
+    peal_candidate_total(planner, &loads->candidate);
+}
+
+/* The start-up of one edge; an engine has the messages of all channels to send. */
+static double edge_us(struct planner *planner, const struct tree_levels *levels, uint32_t tree,
+                      uint32_t rank, int up, uint32_t channels)
+{
+    uint32_t parent = peal_tree_parent(levels->n, tree, rank);
+    struct hop hop;
+    peal_planner_hop(planner, up ? rank : parent, up ? parent : rank, &hop);
+    double before = peal_plan_engine_async(hop.engine) ? channels - 1.0 : 0;
+    return hop.alpha_us + before * hop.gap_us;
+}
+
+/* On the longest way up and down again. */
+static double longest_us(struct planner *planner, const struct tree_loads *loads, uint32_t channels)
+{
+    const struct tree_levels *levels = &loads->levels;
+    double most = 0, *at = loads->at;
+    for (uint32_t tree = 0; tree < 2; tree++) {
+        memset(at, 0, levels->n * sizeof *at);
+        for (uint32_t depth = levels->height; depth > 0; depth--)
+            for (uint32_t i = levels->first[tree][depth]; i < levels->first[tree][depth + 1]; i++) {
+                uint32_t r = levels->rank[tree][i], to = peal_tree_parent(levels->n, tree, r);
+                at[to] = larger(at[to], at[r] + edge_us(planner, levels, tree, r, 1, channels));
+            }
+        for (uint32_t depth = 1; depth <= levels->height; depth++)
+            for (uint32_t i = levels->first[tree][depth]; i < levels->first[tree][depth + 1]; i++) {
+                uint32_t r = levels->rank[tree][i], from = peal_tree_parent(levels->n, tree, r);
+                at[r] = at[from] + edge_us(planner, levels, tree, r, 0, channels);
+                most = larger(most, at[r]);
+            }
+    }
+    return most;
+}
+
+/* In chunks, what a lane moves at a stage: what a leaf has, what a node folds, what the root folds
+ * and sends on, what goes down to each child. */
+static double stage_chunks(uint32_t stage, uint32_t height)
+{
+    if (stage == 0)
+        return 1;
+    return stage == height ? 3 : 2;
+}
+
+static void set_lanes(const struct planner *planner, const struct tree_loads *loads,
+                      struct candidate *candidate)
+{
+    uint32_t height = loads->levels.height;
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        struct stage *stage = &candidate->stage[i];
+        int async = loads->async >> i & 1;
+        double chunks = stage_chunks(i, height);
+        peal_stage_lane(planner, stage, (async ? 0 : chunks) * candidate->hop_share);
+        if (async && i > 0 && i <= height) /* folded before it leaves */
+            peal_stage_then(planner, stage, chunks * candidate->hop_share);
+    }
 }
 
 /* The links carry the same whatever the number of channels; what a lane carries differs. */
-static peal_status add_channels(struct planner *planner, const struct candidate *loads,
+static peal_status add_channels(struct planner *planner, const struct tree_loads *loads,
                                 uint32_t channels)
 {
-    struct candidate candidate = *loads;
+    struct candidate candidate = loads->candidate;
+    struct stage turn = loads->turn;
     candidate.channels = channels;
     candidate.chunks = 2 * channels;
     candidate.lanes = 4 * channels;
     candidate.slots = 2ull * 2 * 2 * channels;
     candidate.hop_share = 0.5 / channels;
-    /* Up: three sources and a destination; down: a source and two destinations. */
-    for (uint32_t i = 0; i < candidate.nstages; i++)
-        peal_stage_lane(planner, &candidate.stage[i],
-                        (i < candidate.nstages / 2 ? 2 : 1.5) * candidate.hop_share);
+    set_lanes(planner, loads, &candidate);
+    double way_us = longest_us(planner, loads, channels);
+    for (uint32_t i = 0; i < candidate.nstages; i++) {
+        struct stage *stage = &candidate.stage[i];
+        stage->alpha_us = way_us / candidate.nstages;
+        turn.us_per_byte = larger(turn.us_per_byte, stage->us_per_byte);
+        turn.alone_us_per_byte = larger(turn.alone_us_per_byte, stage->alone_us_per_byte);
+    }
+    if (loads->async) { /* transfers of all levels share what is busiest */
+        turn.us_per_byte = larger(turn.us_per_byte, candidate.total_us_per_byte);
+        turn.alone_us_per_byte = larger(turn.alone_us_per_byte, candidate.alone_total_us_per_byte);
+    }
+    turn.lane = candidate.nstages;
+    turn.depth = 1;
+    candidate.stage[candidate.nstages++] = turn;
     static const uint64_t tiles[] = {0, 16u << 10, 64u << 10, 256u << 10, 1u << 20};
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         candidate.tile_bytes = planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
@@ -58,14 +144,26 @@ static peal_status add_channels(struct planner *planner, const struct candidate 
     return PEAL_OK;
 }
 
-static peal_status cost_tree(struct planner *planner, struct candidate *loads)
+static peal_status cost_tree(struct planner *planner, uint32_t asked)
 {
-    struct tree_levels levels;
-    *loads = (struct candidate){.algo = ALGO_TREE, .max_bytes = UINT64_MAX};
-    PEAL_TRY(peal_tree_levels_make(&levels, planner->ctx, planner->group.n));
-    cost_levels(planner, &levels, loads);
-    peal_tree_levels_free(&levels);
-    return PEAL_OK;
+    struct tree_loads loads = {.candidate = {.algo = ALGO_TREE, .max_bytes = UINT64_MAX}};
+    uint32_t n = planner->group.n;
+    peal_status status = PEAL_OK;
+    PEAL_TRY(peal_tree_levels_make(&loads.levels, planner->ctx, n));
+    loads.at = peal_alloc(planner->ctx, n * sizeof *loads.at);
+    if (!loads.at)
+        status = PEAL_ERR_MEMORY;
+    else
+        cost_levels(planner, &loads);
+    for (uint32_t channels = asked ? asked : 1; status == PEAL_OK && channels <= CHANNELS_MAX / 2;
+         channels = asked ? UINT32_MAX : channels * 2) {
+        if (channels > 1 && !planner->group.accelerators)
+            break;
+        status = add_channels(planner, &loads, channels);
+    }
+    peal_free(planner->ctx, loads.at, n * sizeof *loads.at);
+    peal_tree_levels_free(&loads.levels);
+    return status;
 }
 
 /* Each rank's own block goes down or up the tree, not one message for all. */
@@ -80,11 +178,9 @@ static peal_status enumerate(struct planner *planner)
     if (group->n < 2)
         return PEAL_OK;
     peal_collective collective = planner->request.collective;
-    int rooted = collective != PEAL_ALLREDUCE;
     uint32_t asked = planner->request.channels;
-    struct candidate loads;
-    if (!rooted)
-        PEAL_TRY(cost_tree(planner, &loads));
+    if (collective == PEAL_ALLREDUCE)
+        return cost_tree(planner, asked);
     for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX / 2;
          channels = asked ? UINT32_MAX : channels * 2) {
         if (channels > 1 && !group->accelerators)
@@ -92,8 +188,7 @@ static peal_status enumerate(struct planner *planner)
         if (moves_blocks(collective))
             PEAL_TRY(peal_block_tree_enumerate(planner, channels));
         else
-            PEAL_TRY(rooted ? peal_rooted_enumerate(planner, ALGO_TREE, channels)
-                            : add_channels(planner, &loads, channels));
+            PEAL_TRY(peal_rooted_enumerate(planner, ALGO_TREE, channels));
     }
     return PEAL_OK;
 }

@@ -219,7 +219,7 @@ static peal_status cost_round(struct planner *planner, struct candidate *candida
             peal_planner_hop(planner, r, to, &hop);
             peal_stage_hop(&stage, &hop);
             peal_planner_load(planner, &hop, share, hop.scale);
-            peal_traffic_add(&traffic, r, to, &hop, 1, share);
+            peal_traffic_add(&traffic, r, &hop, 1, share);
         }
     peal_traffic_stage(&traffic, candidate->channels, &stage);
     if (rail)

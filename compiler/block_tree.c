@@ -198,8 +198,8 @@ static peal_status cost_level(struct planner *planner, struct candidate *candida
         peal_planner_hop(planner, from, to, &hop);
         peal_stage_hop(&stage, &hop);
         peal_planner_load(planner, &hop, share, hop.scale);
-        peal_traffic_add(&traffic, from, to, &hop, messages, share / messages);
-        peal_traffic_add(all, from, to, &hop, messages, share / messages);
+        peal_traffic_add(&traffic, from, &hop, messages, share / messages);
+        peal_traffic_add(all, from, &hop, messages, share / messages);
         most = share > most ? share : most;
     }
     peal_traffic_stage(&traffic, candidate->channels, &stage);

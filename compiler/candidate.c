@@ -22,6 +22,13 @@ void peal_stage_lane(const struct planner *planner, struct stage *stage, double 
     stage->alone_us_per_byte = lane_us > stage->alone_load_us ? lane_us : stage->alone_load_us;
 }
 
+void peal_stage_then(const struct planner *planner, struct stage *stage, double lane_share)
+{
+    double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);
+    stage->us_per_byte += lane_us;
+    stage->alone_us_per_byte += lane_us;
+}
+
 void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
                           const struct stage *stage, double lane_share)
 {
@@ -81,6 +88,14 @@ static double busy_us(const struct stage *stage, double tile, double *fixed)
     return stage->gap_us > move ? stage->gap_us : move;
 }
 
+/* Where a ring's other hops are wider than the one that sets its pace, a message is through them
+ * sooner: so much less is left of the start-ups. */
+static double start_us(const struct stage *stage, double tile)
+{
+    double left = stage->alpha_us - stage->slack_us_per_byte * tile;
+    return left > 0 ? left : 0;
+}
+
 /* Time between two tiles of a lane. */
 static double lane_interval(const struct candidate *candidate, uint32_t lane, double tile,
                             double *alpha)
@@ -93,8 +108,8 @@ static double lane_interval(const struct candidate *candidate, uint32_t lane, do
             continue;
         double fixed, busy = busy_us(stage, tile, &fixed);
         if (stage->chain) {
-            sum += stage->levels * (stage->alpha_us + busy);
-            *alpha += stage->levels * (stage->alpha_us + fixed);
+            sum += stage->levels * (start_us(stage, tile) + busy);
+            *alpha += stage->levels * (start_us(stage, tile) + fixed);
         } else {
             /* Finite slots: no more than `depth` tiles in the round trip of a credit. */
             double turn = (2 * stage->alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
@@ -114,7 +129,7 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         const struct stage *stage = &candidate->stage[i];
         double fixed, busy = busy_us(stage, tile, &fixed);
-        cost->alpha_us += stage->levels * (stage->alpha_us + fixed);
+        cost->alpha_us += stage->levels * (start_us(stage, tile) + fixed);
         cost->time_us += stage->levels * (busy - fixed);
         if (stage->levels * (busy - fixed) > worst) {
             worst = stage->levels * (busy - fixed);
@@ -157,7 +172,9 @@ uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t byte
         chunk = candidate->tile_bytes;
         slots *= SLOT_DEPTH;
     }
-    if (slots && chunk > PLAN_SLOT_BYTES_MAX)
+    /* The plan's largest chunk is up to two units more than its even share, and slots are whole
+     * units (peal_plan_tile_bound). */
+    if (slots && chunk + 3 * PLAN_ALIGN > PLAN_SLOT_BYTES_MAX)
         return UINT64_MAX;
     return chunk > UINT64_MAX / (slots + 1) ? UINT64_MAX : chunk * slots;
 }

@@ -97,6 +97,9 @@ void peal_load_clear(struct load *load);
  * sibling. */
 void peal_load_add(struct load *load, const struct topo_path *path, double share, double scale,
                    int own);
+/* What the busiest resource of the path is busy with, per byte of the message; own: without
+ * siblings. */
+double peal_load_of(const struct load *load, const struct topo_path *path, int own);
 /* A resource is `us` per byte longer busy, `own` of it for the group. */
 void peal_load_use(struct load *load, uint64_t resource, double us, double own);
 
@@ -151,6 +154,7 @@ struct stage {
     double gap_us;
     double us_per_byte;       /* of the tile (the whole message's worth of one trip) */
     double alone_us_per_byte; /* the same, without siblings */
+    double slack_us_per_byte; /* of it, what the start-up covers: other hops of a ring are wider */
     double load_us;           /* the part of it that the busiest resource sets */
     double alone_load_us;
     uint64_t resource; /* which binds */
@@ -237,6 +241,8 @@ void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
 /* The same loads shared by another number of lanes: sets what the lane's own rate makes of the
  * stage. Candidates that differ in channels alone need their hops walked once. */
 void peal_stage_lane(const struct planner *planner, struct stage *stage, double lane_share);
+/* When the transfer is over, a lane moves so much. */
+void peal_stage_then(const struct planner *planner, struct stage *stage, double lane_share);
 /* Empties planner->total into the candidate. */
 void peal_candidate_total(struct planner *planner, struct candidate *candidate);
 
@@ -272,7 +278,7 @@ struct traffic {
 peal_status peal_traffic_init(struct traffic *traffic, const struct planner *planner);
 void peal_traffic_free(struct traffic *traffic);
 /* `messages` of them, each with a share of the message. */
-void peal_traffic_add(struct traffic *traffic, uint32_t from, uint32_t to, const struct hop *hop,
+void peal_traffic_add(struct traffic *traffic, uint32_t from, const struct hop *hop,
                       uint32_t messages, double share);
 /* What the busiest end waits besides one start-up, for `times` as many messages. */
 double peal_traffic_gap(const struct traffic *traffic, uint32_t times);

@@ -87,10 +87,17 @@ static peal_status cost_sends(struct planner *planner, uint32_t channels)
 /* What is common to the candidates of a request. */
 struct cost_base {
     struct candidate candidate; /* one lane, no window */
-    double lane_share;          /* of the message, that the busiest rank moves */
-    uint32_t shakes;            /* start-ups besides the one of the data */
+    double lane_share;          /* of the message, that the busiest rank's lanes store */
+    double then_share;          /* the same, before or after what other engines carry */
+    double direct_us, other_us; /* the longest start-up of loads and stores, and of others */
+    double one_us;              /* the longest gap */
+    double pair_us;             /* per byte of the message, of the slowest pair alone */
+    double lane_us, engine_us;  /* the gaps of one message from or to each other rank */
+    uint32_t stores;            /* of the busiest rank, to others */
+    int mesh;                   /* 1: no two pairs share what is busiest */
+    uint32_t others;            /* 1: another engine carries something */
     uint32_t senders;           /* ranks of other hosts that send to a root */
-    struct traffic traffic;
+    struct traffic traffic;     /* of messages, not of loads or of stores to many at once */
 };
 
 static int to_root(peal_collective collective)
@@ -117,18 +124,74 @@ static double share_between(const struct planner *planner)
     }
 }
 
-static void load_pair(struct planner *planner, struct cost_base *base, struct stage *data,
-                      uint32_t from, uint32_t to)
+/* 1: one step stores to all, or loads from all. */
+static int fused(peal_collective collective)
+{
+    return collective == PEAL_ALLGATHER || collective == PEAL_BROADCAST ||
+           collective == PEAL_REDUCE_SCATTER || collective == PEAL_REDUCE;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static void load_pair(struct planner *planner, struct cost_base *base, uint32_t from, uint32_t to)
 {
     struct hop hop;
     peal_planner_hop(planner, from, to, &hop);
-    peal_stage_hop(data, &hop);
     peal_planner_load(planner, &hop, share_between(planner), hop.scale);
-    peal_traffic_add(&base->traffic, from, to, &hop, 1, share_between(planner));
+    int async = peal_plan_engine_async(hop.engine);
+    double pair_us = share_between(planner) / (hop.path.beta_gbs * hop.scale * 1e3);
+    double *alpha = async ? &base->other_us : &base->direct_us;
+    base->pair_us = larger(base->pair_us, pair_us);
+    *alpha = larger(*alpha, hop.alpha_us);
+    base->one_us = larger(base->one_us, hop.gap_us);
+    base->others |= async ? 1 : 0;
+    if (async || !fused(planner->request.collective))
+        peal_traffic_add(&base->traffic, from, &hop, 1, share_between(planner));
     base->senders += peal_group_host(&planner->group, from) != peal_group_host(&planner->group, to);
 }
 
-static void load_pairs(struct planner *planner, struct cost_base *base, struct stage *data)
+/* The gaps of the busiest rank that tells all others something, or of the root. */
+static void count_gaps(struct planner *planner, struct cost_base *base, uint32_t rank)
+{
+    double lane_us = 0, engine_us = 0;
+    uint32_t stores = 0;
+    for (uint32_t to = 0; to < planner->group.n; to++) {
+        struct hop hop;
+        if (to == rank)
+            continue;
+        peal_planner_hop(planner, rank, to, &hop);
+        int async = peal_plan_engine_async(hop.engine);
+        *(async ? &engine_us : &lane_us) += hop.gap_us;
+        stores += !async;
+    }
+    base->lane_us = larger(base->lane_us, lane_us);
+    base->engine_us = larger(base->engine_us, engine_us);
+    base->stores = stores > base->stores ? stores : base->stores;
+}
+
+/* What lanes read and write counts half. A block that a rank keeps is copied. */
+static void set_shares(const struct planner *planner, struct cost_base *base)
+{
+    peal_collective collective = planner->request.collective;
+    double share = share_between(planner), folded = (planner->group.n + 1) / 2.0 * share;
+    if (collective == PEAL_ALLGATHER || collective == PEAL_BROADCAST)
+        base->lane_share = (2 + base->stores) / 2.0 * share;
+    else if (collective == PEAL_REDUCE_SCATTER || collective == PEAL_REDUCE)
+        base->lane_share = folded;
+    else if (collective == PEAL_GATHER)
+        base->lane_share = base->direct_us > 0 ? share : 0;
+    else
+        base->lane_share = (1 + base->stores) * share;
+    if (base->others && fused(collective)) {
+        base->then_share = base->lane_share;
+        base->lane_share = 0;
+    }
+}
+
+static void load_pairs(struct planner *planner, struct cost_base *base)
 {
     peal_collective collective = planner->request.collective;
     uint32_t n = planner->group.n, root = planner->request.root;
@@ -136,39 +199,82 @@ static void load_pairs(struct planner *planner, struct cost_base *base, struct s
     for (uint32_t r = out ? root : 0; r < (out ? root + 1 : n); r++)
         for (uint32_t to = in ? root : 0; to < (in ? root + 1 : n); to++)
             if (to != r)
-                load_pair(planner, base, data, r, to);
-    base->lane_share = share_between(planner) * (in ? 1 : n - 1.0);
-    if (collective == PEAL_REDUCE) /* the root reads n contributions and writes one */
-        base->lane_share = (n + 1) / 2.0;
+                load_pair(planner, base, r, to);
+    for (uint32_t r = in || out ? root : 0; r < (in || out ? root + 1 : n); r++)
+        count_gaps(planner, base, r);
+    set_shares(planner, base);
 }
 
-static uint32_t handshakes(const struct planner *planner)
+/* ---- start-ups */
+
+/* One rank tells all others on every channel, whose messages the same engine sends. */
+static double tell_all_us(const struct cost_base *base, uint32_t channels)
+{
+    double gaps = larger(base->lane_us, base->engine_us * channels) - base->one_us;
+    return larger(base->direct_us, base->other_us) + (gaps > 0 ? gaps : 0);
+}
+
+/* Every rank tells one. */
+static double tell_one_us(const struct cost_base *base, uint32_t channels)
+{
+    double others = base->others ? base->other_us + (channels - 1.0) * base->one_us : 0;
+    return larger(base->direct_us, others);
+}
+
+/* Besides the data. Of a reduction loads wait until their owners have entered, slots for nothing.
+ */
+static double shakes_us(const struct planner *planner, const struct cost_base *base,
+                        uint32_t channels)
 {
     switch (planner->request.collective) {
     case PEAL_REDUCE_SCATTER:
+        return 2 * tell_all_us(base, channels);
+    case PEAL_BROADCAST:
+    case PEAL_SCATTER:
+        return tell_one_us(base, channels);
     case PEAL_REDUCE:
+        return tell_all_us(base, channels);
     case PEAL_GATHER:
-        return 2;
-    case PEAL_BARRIER:
-        return barrier_rounds(planner->group.n) - 1;
+        return tell_one_us(base, channels) + tell_all_us(base, channels);
     default:
-        return 1;
+        return tell_all_us(base, channels);
+    }
+}
+
+/* A fold begins when all slots are filled, and its loads come back; stores to many at once are told
+ * one by one. */
+static double data_us(const struct planner *planner, const struct cost_base *base)
+{
+    switch (planner->request.collective) {
+    case PEAL_REDUCE_SCATTER:
+        return base->direct_us + base->other_us;
+    case PEAL_REDUCE:
+        return base->direct_us + larger(base->direct_us, base->other_us);
+    case PEAL_ALLGATHER:
+    case PEAL_BROADCAST:
+        return larger(base->other_us,
+                      base->stores ? base->direct_us + base->lane_us - base->lane_us / base->stores
+                                   : 0);
+    default:
+        return larger(base->direct_us, base->other_us);
     }
 }
 
 static void cost_base(struct planner *planner, struct cost_base *base)
 {
     struct candidate *candidate = &base->candidate;
-    struct stage data = {.levels = 1, .chain = 1}, shake = {.chain = 1};
-    if (planner->request.collective == PEAL_BARRIER)
+    struct stage data = {.levels = 1, .chain = 1}, shake = {.levels = 1, .chain = 1};
+    if (planner->request.collective == PEAL_BARRIER) {
         note_rounds(planner, &data);
-    else
-        load_pairs(planner, base, &data);
-    shake.levels = handshakes(planner);
-    shake.alpha_us = data.alpha_us;
-    data.gap_us = 0;
-    /* Messages to all follow each other; a round of a barrier has one. */
-    shake.gap_us = peal_traffic_gap(&base->traffic, 1);
+        data.gap_us = 0;
+        shake.levels = barrier_rounds(planner->group.n) - 1;
+        shake.alpha_us = data.alpha_us;
+    } else {
+        load_pairs(planner, base);
+        data.alpha_us = data_us(planner, base);
+        base->mesh = !fused(planner->request.collective) && planner->group.nhosts == 1 &&
+                     base->pair_us > 0.999 * planner->load.worst;
+    }
     peal_candidate_stage(planner, candidate, &data, 0);
     peal_candidate_stage(planner, candidate, &shake, 0);
     peal_candidate_total(planner, candidate);
@@ -223,6 +329,12 @@ static peal_status add_windows(struct planner *planner, const struct candidate *
     return PEAL_OK;
 }
 
+/* To whole channels a link, over the mean. */
+static double rounded_up(uint32_t channels, uint32_t links)
+{
+    return (double)((channels + links - 1) / links) * links / channels;
+}
+
 static peal_status add_channels(struct planner *planner, const struct cost_base *base,
                                 uint32_t channels)
 {
@@ -242,7 +354,12 @@ static peal_status add_channels(struct planner *planner, const struct cost_base 
         candidate.slots = 2ull * (group->n - 1) * channels;
     peal_traffic_stage(&base->traffic, channels, data);
     peal_traffic_net(&base->traffic, &candidate);
+    if (base->mesh) /* in each round some links have one channel more than others */
+        data->load_us *= rounded_up(channels, group->n - 1);
     peal_stage_lane(planner, data, base->lane_share / channels);
+    peal_stage_then(planner, data, base->then_share / channels);
+    if (planner->request.collective != PEAL_BARRIER)
+        candidate.stage[1].alpha_us = shakes_us(planner, base, channels);
     return add_windows(planner, &candidate, base->senders);
 }
 

@@ -83,6 +83,9 @@ void peal_level_peers_free(struct level_peers *peers, const struct level_layout 
 void peal_level_peers(struct level_peers *peers, const struct level_layout *layout, uint32_t level,
                       uint32_t rank);
 
+/* Nothing is sent or heard yet. */
+void peal_level_unsent(struct level_peers *peers);
+
 /* Where a peer is on the way to, or from, the peer `root`. */
 struct level_place {
     uint32_t parent; /* peers; NO_RANK */
@@ -152,7 +155,8 @@ struct level_run {
     int fine; /* 1: pieces are handed on one by one; 0: all of a trip at once */
     uint32_t unit;
     uint32_t shard;
-    struct level_peers peers; /* of the present phase */
+    struct level_peers peers;            /* of the present phase */
+    struct level_peers level[LEVEL_MAX]; /* those that were looked up: all channels have the same */
     uint32_t deputy; /* in the root's unit: who does there for the root's shard what holders do */
     uint32_t phases;
     struct level_phase phase[LEVEL_PHASES];

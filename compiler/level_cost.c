@@ -8,6 +8,8 @@
  */
 #include "level.h"
 
+#include <string.h>
+
 struct costing {
     struct planner *planner;
     const struct level_layout *layout;
@@ -18,8 +20,12 @@ struct costing {
     int alike; /* one host's load between hosts is that of all */
     struct level_peers peers;
     struct stage stage;
-    int direct;   /* all hops of the stage are loads and stores */
-    double share; /* of the message: one root's piece, in a trip */
+    int direct;      /* all hops of the stage are loads and stores */
+    double share;    /* of the message: one root's piece, in a trip */
+    double way_us;   /* the longest way to or from any of many roots of a host, start-ups alone */
+    double *at;      /* for each rank: start-ups on the way to it, along a tree with one root */
+    uint32_t placed; /* a peer, which has this place in the present tree; NO_RANK */
+    struct level_place place;
 };
 
 /* Hosts that look like the first carry the same load, as long as no uplink counts them. */
@@ -118,6 +124,25 @@ static void add_ring(struct costing *c, double share)
         add_hop(c, c->peers.rank[self], c->peers.rank[to], pieces * share);
 }
 
+/* From a peer up to a root, or down: inside a host, whose trees are small. */
+static void pass_way(struct costing *c, uint32_t root)
+{
+    int folds = c->phase->kind == LEVEL_FOLD;
+    uint32_t at = c->peers.self;
+    double sum = 0;
+    for (;;) {
+        struct level_place place = peal_level_place(&c->phase->way, root, at);
+        struct hop hop;
+        if (place.parent == NO_RANK)
+            break;
+        uint32_t low = c->peers.rank[at], high = c->peers.rank[place.parent];
+        peal_planner_hop(c->planner, folds ? low : high, folds ? high : low, &hop);
+        sum += hop.alpha_us;
+        at = place.parent;
+    }
+    c->way_us = sum > c->way_us ? sum : c->way_us;
+}
+
 static void add_trees(struct costing *c, double share)
 {
     const struct level_way *way = &c->phase->way;
@@ -125,6 +150,8 @@ static void add_trees(struct costing *c, double share)
         if (!is_root(c, root))
             continue;
         struct level_place place = peal_level_place(way, root, c->peers.self);
+        if (c->phase->level == 0)
+            pass_way(c, root);
         if (c->phase->kind == LEVEL_FOLD && place.parent != NO_RANK)
             c->peers.sent[place.parent]++;
         for (uint32_t i = 0; c->phase->kind != LEVEL_FOLD && i < place.kids; i++)
@@ -134,19 +161,29 @@ static void add_trees(struct costing *c, double share)
         add_hop(c, c->peers.rank[c->peers.self], c->peers.rank[i], c->peers.sent[i] * share);
 }
 
+/* Depths are taken in the order in which tiles pass them. */
+static void pass_edge(struct costing *c, uint32_t from, uint32_t to)
+{
+    struct hop hop;
+    peal_planner_hop(c->planner, from, to, &hop);
+    if (c->at[from] + hop.alpha_us > c->at[to])
+        c->at[to] = c->at[from] + hop.alpha_us;
+}
+
 /* Along one edge of a tree with a single root, at the given depth. */
 static void add_edge(struct costing *c, uint32_t rank, double share, uint32_t depth)
 {
-    uint32_t level = c->phase->level;
-    struct level_place place =
-        peal_level_place(&c->phase->way, c->phase->root, own_number(c, rank, level));
-    if (place.parent == NO_RANK || place.depth != depth)
+    uint32_t level = c->phase->level, number = own_number(c, rank, level);
+    if (number != c->placed) {
+        c->place = peal_level_place(&c->phase->way, c->phase->root, number);
+        c->placed = number;
+    }
+    if (c->place.parent == NO_RANK || c->place.depth != depth)
         return;
-    uint32_t parent = peer_rank(c, rank, level, place.parent);
-    if (c->phase->kind == LEVEL_FOLD)
-        add_hop(c, rank, parent, share);
-    else
-        add_hop(c, parent, rank, share);
+    uint32_t parent = peer_rank(c, rank, level, c->place.parent);
+    int folds = c->phase->kind == LEVEL_FOLD;
+    pass_edge(c, folds ? rank : parent, folds ? parent : rank);
+    add_hop(c, folds ? rank : parent, folds ? parent : rank, share);
 }
 
 /* ---- everyone who takes part --------------------------------------------------------------- */
@@ -170,6 +207,7 @@ static void load_phase(struct costing *c, double share, uint32_t depth)
     const struct level_layout *layout = c->layout;
     uint32_t level = c->phase->level;
     int single = c->phase->way.single, sample = layout->inside[level] || (c->alike && !single);
+    c->placed = NO_RANK;
     for (uint32_t i = 0; i < (level ? layout->units * layout->shards : layout->ranks); i++) {
         uint32_t rank = level ? layout->holder[i] : layout->member[i];
         int home = layout->unit_of[rank] == layout->unit_of[c->planner->request.root];
@@ -281,7 +319,10 @@ static void cost_trees(struct costing *c, uint32_t lane)
     c->stage.chain = !c->fine;
     c->stage.levels = c->fine ? 1 : bits;
     double share = c->share / (c->fine ? 1 : bits);
+    c->way_us = 0;
     load_phase(c, share, 0);
+    if (c->way_us > 0)
+        c->stage.alpha_us = c->way_us / bits;
     c->stage.gap_us *= c->candidate->channels - 1.0;
     if (c->fine)
         c->stage.alpha_us *= bits;
@@ -326,10 +367,30 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
     end(c, lanes * c->share);
 }
 
+/* The start-ups of all depths together are those of the longest way; between two tiles that of the
+ * longest hop counts. */
+static void set_way(struct costing *c, uint32_t first, uint32_t levels, uint32_t *lane)
+{
+    struct candidate *candidate = c->candidate;
+    double way_us = 0;
+    for (uint32_t r = 0; r < c->planner->group.n; r++)
+        way_us = c->at[r] > way_us ? c->at[r] : way_us;
+    uint32_t last = candidate->nstages;
+    for (uint32_t i = first; i < last; i++) {
+        struct stage turn = candidate->stage[i];
+        candidate->stage[i].alpha_us = way_us / levels;
+        turn.levels = 0;
+        turn.lane = ++*lane;
+        if (turn.alpha_us > way_us / levels && candidate->nstages < STAGES_MAX - 6)
+            candidate->stage[candidate->nstages++] = turn;
+    }
+}
+
 static void cost_rooted(struct costing *c, uint32_t *lane)
 {
-    uint32_t most = height(c);
+    uint32_t most = height(c), first = c->candidate->nstages;
     int folds = c->phase->kind == LEVEL_FOLD;
+    memset(c->at, 0, c->planner->group.n * sizeof *c->at);
     for (uint32_t i = 0; i < most; i++) {
         uint32_t depth = folds ? most - i : i + 1;
         if (c->candidate->nstages < STAGES_MAX - 6) {
@@ -339,23 +400,36 @@ static void cost_rooted(struct costing *c, uint32_t *lane)
         /* Depths of a long chain are alike; those that find no room share the last stage. */
         c->candidate->stage[c->candidate->nstages - 1].levels++;
     }
+    if (most && c->candidate->nstages == first + most)
+        set_way(c, first, most, lane);
+}
+
+/* In each step every peer that takes part sends once, or is sent to once: of hosts that are all
+ * alike one stands for all. */
+static void load_step(struct costing *c, uint32_t k, uint32_t steps)
+{
+    const struct level_layout *layout = c->layout;
+    uint32_t core = 1u << steps, host = NO_RANK;
+    for (uint32_t i = 0; i < layout->units * layout->shards; i++) {
+        uint32_t rank = layout->holder[i], self = own_number(c, rank, c->phase->level);
+        if (k < steps ? self >= core : self < core)
+            continue;
+        if (c->alike && host != NO_RANK && peal_group_host(&c->planner->group, rank) != host)
+            break;
+        host = peal_group_host(&c->planner->group, rank);
+        uint32_t to = k < steps ? self ^ 1u << k : self - core;
+        uint32_t other = peer_rank(c, rank, c->phase->level, to);
+        add_hop(c, k > steps ? other : rank, k > steps ? rank : other, c->share);
+    }
 }
 
 static void cost_double(struct costing *c, uint32_t lane)
 {
-    const struct level_layout *layout = c->layout;
     uint32_t n = c->phase->way.n, steps = peal_doubling_steps(n), core = 1u << steps;
     for (uint32_t k = 0; k < steps + (n > core ? 2 : 0); k++) {
         begin(c, lane);
         c->stage.chain = 1;
-        for (uint32_t i = 0; i < layout->units * layout->shards; i++) {
-            uint32_t rank = layout->holder[i], self = own_number(c, rank, c->phase->level);
-            if (k < steps ? self >= core : self < core)
-                continue;
-            uint32_t to = k < steps ? self ^ 1u << k : self - core;
-            uint32_t other = peer_rank(c, rank, c->phase->level, to);
-            add_hop(c, k > steps ? other : rank, k > steps ? rank : other, c->share);
-        }
+        load_step(c, k, steps);
         c->stage.gap_us *= c->candidate->channels - 1.0;
         end(c, 0);
     }
@@ -504,6 +578,11 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
     uint32_t root = planner->request.root, lane = 0;
     uint32_t rank = typical_rank(layout, root);
     PEAL_TRY(peal_level_peers_init(&c.peers, layout));
+    c.at = peal_alloc(planner->ctx, planner->group.n * sizeof *c.at);
+    if (!c.at) {
+        peal_level_peers_free(&c.peers, layout);
+        return PEAL_ERR_MEMORY;
+    }
     if (planner->request.collective == PEAL_BARRIER) {
         cost_barrier(&c);
     } else if (layout->rails) {
@@ -520,6 +599,7 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
         cost_handshake(&c, phase, count, alpha_us);
     }
     peal_candidate_total(planner, candidate);
+    peal_free(planner->ctx, c.at, planner->group.n * sizeof *c.at);
     peal_level_peers_free(&c.peers, layout);
     return PEAL_OK;
 }

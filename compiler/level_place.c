@@ -38,11 +38,16 @@ void peal_level_peers_free(struct level_peers *peers, const struct level_layout 
     peal_free(layout->ctx, peers->rank, 4 * (size_t)peers->room * sizeof(uint32_t));
 }
 
+void peal_level_unsent(struct level_peers *peers)
+{
+    memset(peers->sent, 0, peers->n * sizeof *peers->sent);
+    memset(peers->heard, 0, peers->n * sizeof *peers->heard);
+}
+
 void peal_level_peers(struct level_peers *peers, const struct level_layout *layout, uint32_t level,
                       uint32_t rank)
 {
     uint32_t unit = layout->unit_of[rank];
-    memset(peers->sent, 0, 2 * (size_t)peers->room * sizeof(uint32_t));
     if (level == 0) {
         uint32_t first = layout->first[unit];
         peers->n = layout->first[unit + 1] - first;
@@ -51,6 +56,7 @@ void peal_level_peers(struct level_peers *peers, const struct level_layout *layo
             peers->rank[i] = layout->member[first + i];
             peers->shard[i] = layout->shard_of[peers->rank[i]];
         }
+        peal_level_unsent(peers);
         return;
     }
     uint32_t shard = layout->shard_of[rank];
@@ -62,6 +68,7 @@ void peal_level_peers(struct level_peers *peers, const struct level_layout *layo
         peers->rank[i] = layout->holder[other * layout->shards + shard];
         peers->shard[i] = i;
     }
+    peal_level_unsent(peers);
 }
 
 /* ---- ways to each root, all alike ------------------------------------------------------- */

@@ -59,3 +59,13 @@ void peal_load_add(struct load *load, const struct topo_path *path, double share
         peal_load_use(load, path->use[i].resource, us, own ? us : 0);
     }
 }
+
+double peal_load_of(const struct load *load, const struct topo_path *path, int own)
+{
+    const double *us = own ? load->own : load->us;
+    double worst = 0;
+    for (uint32_t i = 0; i < path->uses; i++)
+        if (us[path->use[i].resource] > worst)
+            worst = us[path->use[i].resource];
+    return worst;
+}

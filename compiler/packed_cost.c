@@ -34,6 +34,20 @@ static void count_sent(const struct costing *c, int way, uint32_t depth, uint64_
     }
 }
 
+/* What a lane's store to all children of a seat is told by, one after the other, besides one. */
+static double told_us(const struct packed *packed, int way, uint32_t depth, double gap_us)
+{
+    uint32_t most = 1;
+    if (way == PACKED_UP)
+        return 0;
+    for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
+        const struct seat *seat = &packed->way[way].seat[i];
+        if (seat->depth == depth - 1 && seat->children > most)
+            most = seat->children;
+    }
+    return (most - 1) * gap_us;
+}
+
 /* Hops between one depth and the next, each with its tree's share of the message. */
 static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sent)
 {
@@ -41,6 +55,7 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
     struct stage stage = {.levels = 1, .lane = c->base.nstages};
     double share = 1.0 / ((double)packed->weights * packed->blocks);
     uint32_t at = c->base.nstages;
+    int stores = 1;
     for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
         const struct seat *seat = &packed->way[way].seat[i];
         uint32_t rank = i % packed->n;
@@ -50,11 +65,14 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
         peal_planner_hop(c->planner, way == PACKED_UP ? rank : seat->parent,
                          way == PACKED_UP ? seat->parent : rank, &hop);
         peal_stage_hop(&stage, &hop);
+        stores = stores && !peal_plan_engine_async(hop.engine);
         peal_planner_load(c->planner, &hop, share * packed->weight[i / packed->n % packed->trees],
                           hop.scale);
     }
     count_sent(c, way, depth, sent, &c->sent[at]);
     c->gap_us[at] = stage.gap_us;
+    if (stores)
+        stage.alpha_us += told_us(packed, way, depth, stage.gap_us);
     c->lane[at] = way == PACKED_UP
                       ? depth
                       : peal_packed_leaf_lane(packed) + depth - 1 - packed->way[PACKED_DOWN].levels;

@@ -363,9 +363,49 @@ static void name_binding(const struct planner *planner, struct candidate *candid
                                 sizeof candidate->binding);
 }
 
+/* Of more ranks than are made at once only what is proven by classes is worth a plan: hierarchical
+ * allreduce between hosts of several ranks, where one serves all sizes that are asked for. */
+static int provable_serves(const struct planner *planner, uint32_t first)
+{
+    const peal_request *request = &planner->request;
+    for (uint32_t i = first; i < planner->count; i++)
+        if (fits(planner, &planner->candidates[i], request->max_bytes) &&
+            (!request->max_sms || sms_of(planner, &planner->candidates[i]) <= request->max_sms))
+            return 1;
+    return 0;
+}
+
+static int is_flat(enum algorithm algo)
+{
+    return algo != ALGO_HIERARCHICAL && algo != ALGO_NCCL_RING && algo != ALGO_NCCL_TREE;
+}
+
+/* Flat schedules are left out where provable ones serve. */
+static peal_status enumerate_large(struct planner *planner)
+{
+    uint32_t first = planner->count;
+    PEAL_TRY(peal_algo_hierarchical.enumerate(planner));
+    int serves = provable_serves(planner, first);
+    for (uint32_t i = 0; i < ALGO_COUNT; i++)
+        if (i != ALGO_HIERARCHICAL && !(serves && is_flat((enum algorithm)i)) &&
+            peal_algo_get((enum algorithm)i)->collectives >> PEAL_ALLREDUCE & 1)
+            PEAL_TRY(peal_algo_get((enum algorithm)i)->enumerate(planner));
+    return PEAL_OK;
+}
+
+static int is_large(const struct planner *planner)
+{
+    const peal_request *request = &planner->request;
+    return planner->group.n > PEAL_WHOLE_RANKS && planner->algorithm == ALGO_ANY &&
+           request->collective == PEAL_ALLREDUCE && !request->deterministic &&
+           planner->group.local_min > 1;
+}
+
 static peal_status enumerate_corner(struct planner *planner, enum corner corner)
 {
     planner->corner = corner;
+    if (is_large(planner))
+        return enumerate_large(planner);
     for (uint32_t i = 0; i < ALGO_COUNT; i++)
         if ((planner->algorithm == ALGO_ANY || planner->algorithm == (enum algorithm)i) &&
             peal_algo_get((enum algorithm)i)->collectives >> planner->request.collective & 1)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages of simultaneous transfers, counted where each costs a gap: at the rank that issues
- * it and the rank that takes it, and at their NICs, which ranks may share. Start-ups of messages
- * in flight overlap; gaps do not (LogGP's g).
+ * The messages of simultaneous transfers, counted where each costs a gap: at the lane that stores
+ * it, at the engine of the rank that issues it for all of its lanes, and at the NIC, which ranks
+ * may share. Start-ups of messages in flight overlap; gaps do not (LogGP's g).
  */
 #include "compiler.h"
 
-enum { RANK_OUT, RANK_IN, NIC_OUT, NIC_IN, GAPS, FLIGHT = GAPS, NET_SHARE, COUNTERS };
+enum { LANE_OUT, RANK_OUT, NIC_OUT, GAPS, FLIGHT = GAPS, NET_SHARE, COUNTERS };
 
 static double *counter(const struct traffic *traffic, uint32_t which)
 {
@@ -44,20 +44,19 @@ void peal_traffic_free(struct traffic *traffic)
     *traffic = (struct traffic){0};
 }
 
-void peal_traffic_add(struct traffic *traffic, uint32_t from, uint32_t to, const struct hop *hop,
+void peal_traffic_add(struct traffic *traffic, uint32_t from, const struct hop *hop,
                       uint32_t messages, double share)
 {
     double us = hop->gap_us * messages;
-    counter(traffic, RANK_OUT)[from] += us;
-    counter(traffic, RANK_IN)[to] += us;
+    int async = peal_plan_engine_async(hop->engine);
+    counter(traffic, async ? RANK_OUT : LANE_OUT)[from] += us;
     if (hop->gap_us > traffic->one_us)
         traffic->one_us = hop->gap_us;
-    if (peal_plan_engine_async(hop->engine))
+    if (async)
         counter(traffic, FLIGHT)[from] += hop->alpha_us * messages;
     if (hop->path.link_class != PEAL_LINK_NET)
         return;
     counter(traffic, NIC_OUT)[traffic->nic[from]] += us;
-    counter(traffic, NIC_IN)[traffic->nic[to]] += us;
     traffic->net[from] += messages;
     counter(traffic, NET_SHARE)[from] += share * messages;
     if (traffic->net[from] <= traffic->net_most)
@@ -69,9 +68,11 @@ void peal_traffic_add(struct traffic *traffic, uint32_t from, uint32_t to, const
 double peal_traffic_gap(const struct traffic *traffic, uint32_t times)
 {
     double worst = 0;
-    for (size_t i = 0; i < (size_t)GAPS * traffic->n; i++)
-        worst = traffic->us[i] > worst ? traffic->us[i] : worst;
-    worst = worst * times - traffic->one_us;
+    for (size_t i = 0; i < (size_t)GAPS * traffic->n; i++) {
+        double us = traffic->us[i] * (i < traffic->n ? 1 : times); /* a lane has only its own */
+        worst = us > worst ? us : worst;
+    }
+    worst -= traffic->one_us;
     return worst > 0 ? worst : 0;
 }
 

@@ -15,7 +15,8 @@ static void add_rank(const struct peal_plan *plan, uint32_t r, const uint64_t *c
         for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
             const struct plan_operand *operand = &rank->operands[step->operands + i];
             if (operand->link != PLAN_NO_LINK)
-                bytes[operand->link - 1] += chunk[step->chunk];
+                for (uint32_t nth = 0; nth <= step->more; nth++)
+                    bytes[operand->link - 1] += chunk[step->chunk + nth * step->stride];
         }
     }
 }

@@ -179,16 +179,6 @@ static uint32_t send_to(struct goal *g, uint64_t key, uint32_t peer, uint64_t by
 
 /* ---- steps */
 
-static uint64_t tile_of(const struct goal *g, uint32_t chunk)
-{
-    uint64_t bytes = g->chunk[chunk], tile = g->plan->tile_bytes, first = tile * g->trip;
-    if (!tile)
-        return g->trip ? 0 : bytes;
-    if (bytes <= first)
-        return 0;
-    return bytes - first < tile ? bytes - first : tile;
-}
-
 static void note_put(struct goal *g, uint32_t peer, uint64_t bytes)
 {
     for (uint32_t i = 0; i < g->pendings; i++)
@@ -263,7 +253,7 @@ static void walk_sources(struct goal *g, const struct plan_step *step,
 static void walk_move(struct goal *g, const struct plan_step *step)
 {
     const struct plan_operand *operands = &g->plan->ranks[g->rank].operands[step->operands];
-    uint64_t bytes = tile_of(g, step->chunk);
+    uint64_t bytes = peal_sim_moved(g->plan, g->chunk, step, g->trip);
     walk_sources(g, step, operands, bytes);
     if (g->writing && !peal_plan_engine_async(step->engine))
         g->before = put_calc(g, lane_ns(g, step, bytes), g->before, NO_LABEL);

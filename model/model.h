@@ -294,6 +294,9 @@ void peal_sim_path(const struct peal_sim *sim, uint32_t from, uint32_t to, struc
 peal_status peal_sim_cut(const struct peal_plan *plan, uint64_t bytes, uint64_t **chunk_out,
                          uint32_t *trips_out);
 uint64_t peal_sim_tile(const struct peal_sim *sim, uint32_t chunk, uint32_t trip);
+/* Bytes that a data step moves in a trip: a tile of each chunk of its span. */
+uint64_t peal_sim_moved(const struct peal_plan *plan, const uint64_t *chunk,
+                        const struct plan_step *step, uint32_t trip);
 
 /* ---- sim_flow.c: shares */
 uint32_t peal_sim_flow_new(struct peal_sim *sim); /* SIM_NONE: out of memory */

@@ -328,15 +328,28 @@ peal_status peal_sim_cut(const struct peal_plan *plan, uint64_t bytes, uint64_t 
     return PEAL_OK;
 }
 
-uint64_t peal_sim_tile(const struct peal_sim *sim, uint32_t chunk, uint32_t trip)
+static uint64_t tile_of(const struct peal_plan *plan, uint64_t bytes, uint32_t trip)
 {
-    uint64_t bytes = sim->chunk[chunk], tile = sim->plan->tile_bytes;
+    uint64_t tile = plan->tile_bytes, before = tile * trip;
     if (!tile)
         return trip ? 0 : bytes;
-    uint64_t before = tile * trip;
     if (bytes <= before)
         return 0;
     return bytes - before < tile ? bytes - before : tile;
+}
+
+uint64_t peal_sim_tile(const struct peal_sim *sim, uint32_t chunk, uint32_t trip)
+{
+    return tile_of(sim->plan, sim->chunk[chunk], trip);
+}
+
+uint64_t peal_sim_moved(const struct peal_plan *plan, const uint64_t *chunk,
+                        const struct plan_step *step, uint32_t trip)
+{
+    uint64_t bytes = 0;
+    for (uint32_t nth = 0; nth <= step->more; nth++)
+        bytes += tile_of(plan, chunk[step->chunk + nth * step->stride], trip);
+    return bytes;
 }
 
 static peal_status make_slots(struct peal_sim *sim)

@@ -40,6 +40,13 @@ static struct cell *cell_of(const struct states *s, const struct plan_operand *o
     return &s->slot[operand->rank * s->slots + at];
 }
 
+static struct cell *nth_cell(const struct states *s, const struct plan_step *step,
+                             const struct plan_operand *operand, uint32_t nth, uint32_t trip)
+{
+    struct plan_operand own = peal_plan_nth(step, *operand, nth);
+    return cell_of(s, &own, trip);
+}
+
 static void fold(struct cell *to, const struct cell *from)
 {
     to->wrong |= from->wrong | (to->ranks & from->ranks ? TWICE : 0);
@@ -47,14 +54,14 @@ static void fold(struct cell *to, const struct cell *from)
 }
 
 static void apply(struct states *s, const struct plan_rank *program, const struct plan_step *step,
-                  uint32_t trip)
+                  uint32_t nth, uint32_t trip)
 {
     const struct plan_operand *operands = &program->operands[step->operands];
     struct cell value = {0, 0};
     for (uint32_t i = 0; i < step->nsrc; i++)
-        fold(&value, cell_of(s, &operands[i], trip));
+        fold(&value, nth_cell(s, step, &operands[i], nth, trip));
     for (uint32_t i = 0; i < step->ndst; i++) {
-        struct cell *to = cell_of(s, &operands[step->nsrc + i], trip);
+        struct cell *to = nth_cell(s, step, &operands[step->nsrc + i], nth, trip);
         if (step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE)
             fold(to, &value);
         else
@@ -92,6 +99,17 @@ static void put_rank(const struct states *s, uint32_t rank, uint32_t trip)
     peal_buf_str(&s->emit->buf, "\n");
 }
 
+static void put_slot(const struct states *s, const struct plan_step *step,
+                     const struct plan_operand *operand, uint32_t nth, uint32_t trip)
+{
+    struct plan_operand to = peal_plan_nth(step, *operand, nth);
+    peal_buf_fmt(&s->emit->buf, "    rank %u %c%u[%u]: c%u", to.rank,
+                 to.buffer == PLAN_BUF_PACKET ? 'p' : 's', to.index, to.slot,
+                 step->chunk + nth * step->stride);
+    put_cell(s, cell_of(s, &to, trip));
+    peal_buf_str(&s->emit->buf, "\n");
+}
+
 static void put_record(struct states *s, const struct sim_record *record)
 {
     const struct sim_lane *lane = &s->sim->lane[record->lane];
@@ -99,7 +117,8 @@ static void put_record(struct states *s, const struct sim_record *record)
     const struct plan_step *step = &program->steps[record->step];
     const struct plan_operand *operands = &program->operands[step->operands];
     struct peal_buf *buf = &s->emit->buf;
-    apply(s, program, step, record->trip);
+    for (uint32_t nth = 0; nth <= step->more; nth++)
+        apply(s, program, step, nth, record->trip);
     peal_buf_fmt(buf, "%llu.%03llu us  rank %u lane %u",
                  (unsigned long long)(record->end / 1000000),
                  (unsigned long long)(record->end / 1000 % 1000), lane->rank, lane->index);
@@ -114,10 +133,8 @@ static void put_record(struct states *s, const struct sim_record *record)
             put_rank(s, to->rank, record->trip);
             continue;
         }
-        peal_buf_fmt(buf, "    rank %u %c%u[%u]: c%u", to->rank,
-                     to->buffer == PLAN_BUF_PACKET ? 'p' : 's', to->index, to->slot, step->chunk);
-        put_cell(s, cell_of(s, to, record->trip));
-        peal_buf_str(buf, "\n");
+        for (uint32_t nth = 0; nth <= step->more; nth++)
+            put_slot(s, step, to, nth, record->trip);
     }
     peal_emit_pass(s->emit);
 }

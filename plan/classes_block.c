@@ -34,12 +34,14 @@ static peal_status check_program(struct classes *c, uint32_t rank, const struct 
 
 static peal_status grow_block(struct block *block, peal_ctx *ctx, uint32_t need)
 {
-    uint32_t before = block->capacity;
+    uint32_t before = block->capacity, splits = block->splits_capacity;
     PEAL_TRY(peal_grow(ctx, (void **)&block->program, &block->capacity, need,
                        sizeof *block->program, PLAN_RANKS_MAX + 1));
     memset(block->program + before, 0, (block->capacity - before) * sizeof *block->program);
-    return peal_grow(ctx, (void **)&block->split, &block->splits_capacity, need,
-                     sizeof *block->split, PLAN_RANKS_MAX + 1);
+    PEAL_TRY(peal_grow(ctx, (void **)&block->split, &block->splits_capacity, need,
+                       sizeof *block->split, PLAN_RANKS_MAX + 1));
+    memset(block->split + splits, 0, (block->splits_capacity - splits) * sizeof *block->split);
+    return PEAL_OK;
 }
 
 static peal_status read_program(struct classes *c, uint32_t rank, uint32_t at)
@@ -94,6 +96,11 @@ void peal_classes_free_block(struct classes *c)
 {
     for (uint32_t i = 0; i < c->block.capacity; i++)
         free_program(c->ctx, &c->block.program[i]);
+    for (uint32_t i = 0; i < c->block.splits_capacity; i++) {
+        struct split *split = &c->block.split[i];
+        peal_free(c->ctx, split->over, split->over_capacity * sizeof *split->over);
+        peal_free(c->ctx, split->back, split->back_capacity * sizeof *split->back);
+    }
     peal_free(c->ctx, c->block.program, c->block.capacity * sizeof *c->block.program);
     peal_free(c->ctx, c->block.split, c->block.splits_capacity * sizeof *c->block.split);
 }
@@ -165,12 +172,13 @@ static peal_status name_groups(struct classes *c, uint32_t i)
     uint32_t rank = c->block.first + i;
     for (uint32_t g = 0; g < split->groups; g++) {
         struct split_group *group = &split->of[g];
-        group->rail = c->rail_of[group->chunk];
+        uint32_t chunk = split->over[group->first].chunk;
+        group->rail = c->rail_of[chunk];
         if (!c->nblocks && group->rail == CLASSES_NONE)
             PEAL_TRY(new_rail(c, group));
         if (group->rail == CLASSES_NONE || c->rails[group->rail].chunks != group->chunks)
             return peal_classes_refuse(
-                c, "rank %u does not carry the chunks of the rail of chunk %u", rank, group->chunk);
+                c, "rank %u does not carry the chunks of the rail of chunk %u", rank, chunk);
     }
     return note_lanes(c, i);
 }

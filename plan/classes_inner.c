@@ -85,16 +85,39 @@ static peal_status make_regions(struct inner *in)
     return PEAL_OK;
 }
 
+static peal_status add_turns(struct inner *in, const struct split *split)
+{
+    struct block_class *made = &in->made;
+    size_t need = (size_t)made->turns + split->turns;
+    if (!split->turns)
+        return PEAL_OK;
+    PEAL_TRY(peal_grow(in->c->ctx, (void **)&made->over, &made->over_capacity, need,
+                       sizeof *made->over, 1u << 28));
+    PEAL_TRY(peal_grow(in->c->ctx, (void **)&made->back, &made->back_capacity, need,
+                       sizeof *made->back, 1u << 28));
+    memcpy(made->over + made->turns, split->over, split->turns * sizeof *split->over);
+    memcpy(made->back + made->turns, split->back, split->turns * sizeof *split->back);
+    made->turns += split->turns;
+    return PEAL_OK;
+}
+
 static peal_status add_gates(struct inner *in, uint32_t i)
 {
     const struct split *split = &in->c->block.split[i];
     for (uint32_t g = 0; g < split->groups; g++) {
         PEAL_TRY(peal_grow(in->c->ctx, (void **)&in->made.gates, &in->made.gates_capacity,
                            (size_t)in->made.ngates + 1, sizeof *in->made.gates, 1u << 22));
-        in->made.gates[in->made.ngates++] =
-            (struct gate){i, split->of[g].rail, split->of[g].over, split->of[g].back};
+        const struct split_group *group = &split->of[g];
+        in->made.gates[in->made.ngates++] = (struct gate){i,
+                                                          group->rail,
+                                                          group->over,
+                                                          group->back,
+                                                          group->overs,
+                                                          group->backs,
+                                                          in->made.turns + group->first,
+                                                          group->chunks};
     }
-    return PEAL_OK;
+    return add_turns(in, split);
 }
 
 static peal_status make_inner(struct inner *in)
@@ -117,8 +140,10 @@ static peal_status make_inner(struct inner *in)
 static int equal_classes(const struct block_class *a, const struct block_class *b)
 {
     if (a->plan->nranks != b->plan->nranks || a->ngates != b->ngates ||
-        a->plan->nregions != b->plan->nregions ||
-        memcmp(a->gates, b->gates, a->ngates * sizeof *a->gates))
+        a->plan->nregions != b->plan->nregions || a->turns != b->turns ||
+        memcmp(a->gates, b->gates, a->ngates * sizeof *a->gates) ||
+        memcmp(a->over, b->over, a->turns * sizeof *a->over) ||
+        memcmp(a->back, b->back, a->turns * sizeof *a->back))
         return 0;
     for (uint32_t i = 0; i < a->plan->nregions; i++) {
         const struct plan_region *x = &a->plan->regions[i], *y = &b->plan->regions[i];
@@ -141,17 +166,32 @@ static int was_proven(const struct classes *c, const struct block_class *made)
 
 /* ---- what stands for the rails --------------------------------------------------- */
 
-/* The rail may read what it has given back until the call returns. */
+/* What comes with each signal is marked final right behind it. */
+static peal_status take_over(struct inner *in, uint32_t g)
+{
+    const struct gate *gate = &in->made.gates[g];
+    const struct split_turn *turn = in->made.over + gate->first, *end = turn + gate->chunks;
+    for (uint32_t t = 0; t < gate->overs; t++) {
+        PEAL_TRY(peal_reduced_wait(in->made.plan, gate->rank, gate->rank, gate->over));
+        for (; turn < end && turn->turn == t; turn++)
+            PEAL_TRY(peal_reduced_finish(in->made.plan, gate->rank, turn->chunk));
+    }
+    return PEAL_OK;
+}
+
+/* The rail writes a tile until it gives it back, and may read it until the call returns. */
 static peal_status answer(struct inner *in, uint32_t g)
 {
     const struct gate *gate = &in->made.gates[g];
-    for (uint32_t chunk = 0; chunk < in->c->head->nchunks; chunk++)
-        if (in->c->rail_of[chunk] == gate->rail)
-            PEAL_TRY(peal_reduced_finish(in->made.plan, gate->rank, chunk));
-    PEAL_TRY(peal_reduced_signal(in->made.plan, gate->rank, gate->rank, gate->back));
-    for (uint32_t chunk = 0; chunk < in->c->head->nchunks; chunk++)
-        if (in->c->rail_of[chunk] == gate->rail)
-            PEAL_TRY(peal_reduced_look(in->made.plan, gate->rank, chunk, g));
+    const struct split_turn *turn = in->made.back + gate->first, *end = turn + gate->chunks;
+    uint32_t sink = in->made.plan->nregions - 1 - g;
+    for (uint32_t t = 0; t < gate->backs; t++) {
+        for (; turn < end && turn->turn == t; turn++)
+            PEAL_TRY(peal_reduced_touch(in->made.plan, gate->rank, turn->chunk));
+        PEAL_TRY(peal_reduced_signal(in->made.plan, gate->rank, gate->rank, gate->back));
+    }
+    for (turn = end - gate->chunks; turn < end; turn++)
+        PEAL_TRY(peal_reduced_look(in->made.plan, gate->rank, gate->rank, turn->chunk, sink));
     return PEAL_OK;
 }
 
@@ -161,7 +201,7 @@ static peal_status add_rails(struct inner *in)
     for (uint32_t g = 0; g < in->made.ngates; g++) {
         const struct gate *gate = &in->made.gates[g];
         PEAL_TRY(peal_reduced_lane(in->made.plan, gate->rank));
-        PEAL_TRY(peal_reduced_wait(in->made.plan, gate->rank, gate->rank, gate->over));
+        PEAL_TRY(take_over(in, g));
         PEAL_TRY(answer(in, g));
     }
     return PEAL_OK;
@@ -175,7 +215,7 @@ static peal_status add_slow_rail(struct inner *in, uint32_t g)
     struct peal_plan *plan = in->made.plan;
     uint32_t hub = gates[0].rank, told = PLAN_SEMS_MAX, tells = told + in->made.ngates;
     PEAL_TRY(peal_reduced_lane(plan, gate->rank));
-    PEAL_TRY(peal_reduced_wait(plan, gate->rank, gate->rank, gate->over));
+    PEAL_TRY(take_over(in, g));
     if (g) {
         PEAL_TRY(peal_reduced_signal(plan, gate->rank, hub, told + g));
         PEAL_TRY(peal_reduced_wait(plan, gate->rank, hub, tells + g));
@@ -263,6 +303,8 @@ void peal_classes_free_class(peal_ctx *ctx, struct block_class *made)
 {
     peal_plan_destroy(made->plan);
     peal_free(ctx, made->gates, made->gates_capacity * sizeof *made->gates);
+    peal_free(ctx, made->over, made->over_capacity * sizeof *made->over);
+    peal_free(ctx, made->back, made->back_capacity * sizeof *made->back);
 }
 
 peal_status peal_classes_prove_block(struct classes *c)

@@ -86,6 +86,34 @@ static peal_status copy_lane(const struct outer *o, uint32_t i, uint32_t l)
     return PEAL_OK;
 }
 
+/* The host's values come from the input, which the rail itself never names. What it gives back is
+ * read, and may still be read by the rail. */
+static peal_status copy_host(const struct outer *o, const struct split *split,
+                             const struct split_group *group)
+{
+    const struct split_turn *over = split->over + group->first, *end = over + group->chunks;
+    const struct split_turn *back = split->back + group->first, *last = back + group->chunks;
+    uint32_t p = group->rail, name = o->at, sink = o->plan->nregions - 1;
+    PEAL_TRY(peal_reduced_lane(o->member, p));
+    for (uint32_t t = 0; t < group->overs; t++) {
+        for (; over < end && over->turn == t; over++)
+            PEAL_TRY(peal_reduced_store(o->member, p, name, o->c->chunk_name[over->chunk]));
+        PEAL_TRY(peal_reduced_signal(o->member, p, name, 0));
+    }
+    PEAL_TRY(peal_reduced_lane(o->member, p));
+    for (uint32_t t = 0; t < group->backs; t++) {
+        PEAL_TRY(peal_reduced_wait(o->member, p, name, 1));
+        for (; back < last && back->turn == t; back++)
+            PEAL_TRY(peal_reduced_look(o->member, p, name, o->c->chunk_name[back->chunk], sink));
+    }
+    return PEAL_OK;
+}
+
+static int wanted(const struct outer *o, uint32_t rail)
+{
+    return !o->c->rails[rail].proven && !o->c->rails[rail].differs;
+}
+
 /* The programs of the block's members of all rails that are yet to be proven. */
 static peal_status copy_members(const struct outer *o)
 {
@@ -97,35 +125,18 @@ static peal_status copy_members(const struct outer *o)
     for (uint32_t i = 0; i < c->block.count; i++) {
         struct split *split = &c->block.split[i];
         for (uint32_t g = 0; g < split->groups; g++)
-            split->of[g].rail = c->rail_of[split->of[g].chunk];
-        for (uint32_t l = 0; l < split->lanes; l++) {
-            if (split->group[l] == CLASSES_INNER)
-                continue;
-            const struct rail *rail = &c->rails[split->of[split->group[l]].rail];
-            if (!rail->proven && !rail->differs)
+            split->of[g].rail = c->rail_of[split->over[split->of[g].first].chunk];
+        for (uint32_t l = 0; l < split->lanes; l++)
+            if (split->group[l] != CLASSES_INNER && wanted(o, split->of[split->group[l]].rail))
                 PEAL_TRY(copy_lane(o, i, l));
-        }
+        for (uint32_t g = 0; g < split->groups; g++)
+            if (wanted(o, split->of[g].rail))
+                PEAL_TRY(copy_host(o, split, &split->of[g]));
     }
     return PEAL_OK;
 }
 
 /* ---- the system ------------------------------------------------------------------ */
-
-/* The hosts' values come from the input, which the rail itself never names. What it gives back is
- * read, and may still be read by the rail. */
-static peal_status add_host(const struct outer *o, uint32_t member)
-{
-    uint32_t chunks = o->c->rails[o->rail].chunks;
-    PEAL_TRY(peal_reduced_lane(o->plan, member));
-    for (uint32_t chunk = 0; chunk < chunks; chunk++)
-        PEAL_TRY(peal_reduced_store(o->plan, member, chunk));
-    PEAL_TRY(peal_reduced_signal(o->plan, member, member, 0));
-    PEAL_TRY(peal_reduced_lane(o->plan, member));
-    PEAL_TRY(peal_reduced_wait(o->plan, member, member, 1));
-    for (uint32_t chunk = 0; chunk < chunks; chunk++)
-        PEAL_TRY(peal_reduced_look(o->plan, member, chunk, 0));
-    return PEAL_OK;
-}
 
 static void compare_members(const struct outer *o)
 {
@@ -174,6 +185,7 @@ static peal_status make_plans(struct outer *o)
     for (uint32_t i = 0; i < c->head->nregions; i++)
         if (rail->region_name[i] != CLASSES_NONE)
             o->plan->regions[o->plan->nregions++] = c->head->regions[i];
+    PEAL_TRY(peal_reduced_add_sinks(o->plan, 1));
     for (uint32_t p = 0; p < c->nrails; p++)
         c->rails[p].differs = !same_shape(c, rail, &c->rails[p]);
     return PEAL_OK;
@@ -201,9 +213,6 @@ static peal_status prove(struct outer *o)
     if (!peal_reduced_owned(o->plan, &name))
         return peal_classes_refuse(c, "rank %u does not name a region that others write",
                                    c->member[(size_t)name * c->nrails + o->rail]);
-    PEAL_TRY(peal_reduced_add_sinks(o->plan, 1));
-    for (uint32_t m = 0; m < c->nblocks; m++)
-        PEAL_TRY(add_host(o, m));
     snprintf(prefix, sizeof prefix, "on the rail of chunk %u, ranks named by their host", chunk);
     return peal_reduced_prove(c, o->plan, prefix, c->member + o->rail, c->nrails);
 }

@@ -66,7 +66,7 @@ peal_status peal_reduced_signal(struct peal_plan *plan, uint32_t rank, uint32_t 
 static peal_status local_move(struct peal_plan *plan, uint32_t rank, uint32_t chunk, uint8_t op,
                               uint8_t source, const struct plan_operand *to)
 {
-    struct plan_operand operands[2] = {{.rank = rank, .index = chunk, .buffer = source}, *to};
+    struct plan_operand operands[2] = {{.rank = to->rank, .index = chunk, .buffer = source}, *to};
     struct plan_step step = {.op = op,
                              .engine = PEAL_ENGINE_SM,
                              .event = PLAN_NO_EVENT,
@@ -78,9 +78,9 @@ static peal_status local_move(struct peal_plan *plan, uint32_t rank, uint32_t ch
     return body_step(plan, rank, &step, operands);
 }
 
-peal_status peal_reduced_store(struct peal_plan *plan, uint32_t rank, uint32_t chunk)
+peal_status peal_reduced_store(struct peal_plan *plan, uint32_t rank, uint32_t name, uint32_t chunk)
 {
-    struct plan_operand out = {.rank = rank, .index = chunk, .buffer = PLAN_BUF_OUT};
+    struct plan_operand out = {.rank = name, .index = chunk, .buffer = PLAN_BUF_OUT};
     return local_move(plan, rank, chunk, PLAN_COPY, PLAN_BUF_IN, &out);
 }
 
@@ -88,6 +88,12 @@ peal_status peal_reduced_finish(struct peal_plan *plan, uint32_t rank, uint32_t 
 {
     struct plan_operand out = {.rank = rank, .index = chunk, .buffer = PLAN_BUF_OUT};
     return local_move(plan, rank, chunk, PLAN_REDUCE, PLAN_BUF_OUT, &out);
+}
+
+peal_status peal_reduced_touch(struct peal_plan *plan, uint32_t rank, uint32_t chunk)
+{
+    struct plan_operand out = {.rank = rank, .index = chunk, .buffer = PLAN_BUF_OUT};
+    return local_move(plan, rank, chunk, PLAN_COPY, PLAN_BUF_OUT, &out);
 }
 
 /* Where lanes that only read put what they have read: a region for each, so that they share
@@ -101,10 +107,10 @@ peal_status peal_reduced_add_sinks(struct peal_plan *plan, uint32_t sinks)
     return PEAL_OK;
 }
 
-peal_status peal_reduced_look(struct peal_plan *plan, uint32_t rank, uint32_t chunk, uint32_t sink)
+peal_status peal_reduced_look(struct peal_plan *plan, uint32_t rank, uint32_t name, uint32_t chunk,
+                              uint32_t region)
 {
-    struct plan_operand to = {
-        .rank = rank, .index = plan->nregions - 1 - sink, .buffer = PLAN_BUF_SCRATCH};
+    struct plan_operand to = {.rank = name, .index = region, .buffer = PLAN_BUF_SCRATCH};
     return local_move(plan, rank, chunk, PLAN_COPY, PLAN_BUF_OUT, &to);
 }
 

@@ -123,6 +123,9 @@ static peal_status use_data(struct splitter *s, uint32_t l, const struct plan_st
     uint32_t *lane = &s->c->chunk_lane[step->chunk];
     for (uint32_t k = 0; k < (uint32_t)step->nsrc + step->ndst; k++)
         PEAL_TRY(use_operand(s, l, &s->program->operands[step->operands + k]));
+    if (s->outer[l] && step->more)
+        return peal_classes_refuse(s->c, "rank %u lane %u moves several chunks in one message",
+                                   s->rank, l);
     if (!s->outer[l] && step->flags & PLAN_FLAG_FINAL)
         return peal_classes_refuse(s->c, "rank %u lane %u marks a result final inside its host",
                                    s->rank, l);
@@ -192,11 +195,11 @@ static void collect_self(const struct splitter *s, struct self_sem *sems)
     }
 }
 
-/* Once a trip, and nothing else. */
+/* In each trip as often as it is waited on, and not at another time. */
 static int hands_over(const struct self_sem *sem)
 {
-    return !sem->lagging && sem->signals == 1 && sem->waits == 1 && sem->signals_body == 1 &&
-           sem->waits_body == 1;
+    return !sem->lagging && sem->signals == sem->waits && sem->signals_body == sem->signals &&
+           sem->waits_body == sem->waits;
 }
 
 /* A lane that moves nothing, but tells when a result is there, goes with the lanes of the chunk
@@ -227,7 +230,8 @@ static peal_status join_self(struct splitter *s, const struct self_sem *sems)
                 join(s, sem->signal_lane, sem->wait_lane);
         } else if (!hands_over(sem)) {
             return peal_classes_refuse(
-                s->c, "semaphore %u of rank %u with itself is not raised once a trip", i, s->rank);
+                s->c, "semaphore %u of rank %u with itself is not waited on in its trip", i,
+                s->rank);
         } else if (s->outer[sem->signal_lane] && !s->moves[sem->signal_lane]) {
             join_silent(s, sem->signal_lane, sem->wait_lane);
         }
@@ -249,25 +253,9 @@ static void number_groups(struct splitter *s)
         else if (r != l)
             split->group[l] = split->group[r];
         else {
-            split->of[split->groups] =
-                (struct split_group){CLASSES_NONE, CLASSES_NONE, CLASSES_NONE, 0, CLASSES_NONE};
+            split->of[split->groups] = (struct split_group){
+                .over = CLASSES_NONE, .back = CLASSES_NONE, .rail = CLASSES_NONE};
             split->group[l] = split->groups++;
-        }
-    }
-}
-
-static void count_chunks(struct splitter *s)
-{
-    for (uint32_t l = 0; l < s->program->nlanes; l++) {
-        const struct plan_lane *lane = &s->program->lanes[l];
-        for (uint32_t i = 0; s->outer[l] && i < lane_length(lane); i++) {
-            const struct plan_step *step = &s->program->steps[lane->first + i];
-            if (!peal_plan_op_moves(step->op) || !s->c->chunk_lane[step->chunk])
-                continue;
-            struct split_group *group = &s->split->of[s->split->group[l]];
-            group->chunk = group->chunks ? group->chunk : step->chunk;
-            group->chunks++;
-            s->c->chunk_lane[step->chunk] = 0;
         }
     }
 }
@@ -287,10 +275,11 @@ static peal_status find_gates(struct splitter *s, const struct self_sem *sems)
             return peal_classes_refuse(s->c, "rank %u hands tiles %s by several semaphores",
                                        s->rank, over ? "over to a rail" : "back from a rail");
         *place = i;
+        *(over ? &group->overs : &group->backs) = sem->signals;
+        *(over ? &group->over_lane : &group->back_lane) = sem->wait_lane;
     }
     for (uint32_t g = 0; g < split->groups; g++)
-        if (split->of[g].over == CLASSES_NONE || split->of[g].back == CLASSES_NONE ||
-            !split->of[g].chunks)
+        if (split->of[g].over == CLASSES_NONE || split->of[g].back == CLASSES_NONE)
             return peal_classes_refuse(s->c,
                                        "lanes of rank %u between hosts take no tiles from "
                                        "its other lanes, or give none back",
@@ -298,12 +287,110 @@ static peal_status find_gates(struct splitter *s, const struct self_sem *sems)
     return PEAL_OK;
 }
 
+/* ---- turns ------------------------------------------------------------------- */
+
+/* A lane names its chunks behind the signals that they come with: those that it names first
+ * behind its n-th wait are taken to have come with the n-th signal, and what it does not name with
+ * the last. Another guess would fail to be proven, not be proven wrongly. */
+
+static peal_status hand_over(struct splitter *s, struct split_group *group, uint32_t chunk,
+                             uint32_t turn)
+{
+    struct split *split = s->split;
+    if (s->c->chunk_mark[chunk])
+        return PEAL_OK;
+    s->c->chunk_mark[chunk] = turn + 1 == group->overs ? 2 : 1;
+    PEAL_TRY(peal_grow(s->c->ctx, (void **)&split->over, &split->over_capacity,
+                       (size_t)split->turns + 1, sizeof *split->over, PLAN_CHUNKS_MAX));
+    PEAL_TRY(peal_grow(s->c->ctx, (void **)&split->back, &split->back_capacity,
+                       (size_t)split->turns + 1, sizeof *split->back, PLAN_CHUNKS_MAX));
+    split->over[split->turns++] = (struct split_turn){chunk, turn};
+    group->chunks++;
+    return PEAL_OK;
+}
+
+static uint32_t raises(const struct splitter *s, const struct plan_step *step, uint32_t sem)
+{
+    return step->op == PLAN_WAIT && step->peer == s->rank && step->sem == sem ? 1 : 0;
+}
+
+/* late: those that the taker does not name. */
+static peal_status list_lane(struct splitter *s, struct split_group *group, uint32_t l, int late)
+{
+    const struct plan_lane *lane = &s->program->lanes[l];
+    uint32_t turn = 0;
+    for (uint32_t i = 0; i < lane_length(lane); i++) {
+        const struct plan_step *step = &s->program->steps[lane->first + i];
+        turn += raises(s, step, group->over);
+        if (peal_plan_op_moves(step->op))
+            PEAL_TRY(hand_over(s, group, step->chunk,
+                               late   ? group->overs - 1
+                               : turn ? turn - 1
+                                      : 0));
+    }
+    return PEAL_OK;
+}
+
+static peal_status list_over(struct splitter *s, uint32_t g)
+{
+    struct split_group *group = &s->split->of[g];
+    group->first = s->split->turns;
+    PEAL_TRY(list_lane(s, group, group->over_lane, 0));
+    for (uint32_t l = 0; l < s->program->nlanes; l++)
+        if (s->split->group[l] == g)
+            PEAL_TRY(list_lane(s, group, l, 1));
+    return PEAL_OK;
+}
+
+/* Takes the marks off again. Nothing may come back before all has been handed over: what comes
+ * back first has to hold something that was handed over last. */
+static peal_status list_back(struct splitter *s, struct split_group *group)
+{
+    const struct plan_lane *lane = &s->program->lanes[group->back_lane];
+    struct split_turn *back = s->split->back + group->first;
+    uint32_t *mark = s->c->chunk_mark, turn = 0, count = 0;
+    int whole = 0;
+    for (uint32_t i = 0; i < lane_length(lane); i++) {
+        const struct plan_step *step = &s->program->steps[lane->first + i];
+        turn += raises(s, step, group->back);
+        if (!turn || !peal_plan_op_moves(step->op) || !mark[step->chunk])
+            continue;
+        whole |= turn == 1 && mark[step->chunk] == 2;
+        mark[step->chunk] = 0;
+        back[count++] = (struct split_turn){step->chunk, turn - 1};
+    }
+    for (uint32_t i = 0; i < group->chunks; i++) {
+        uint32_t chunk = s->split->over[group->first + i].chunk;
+        if (!mark[chunk])
+            continue;
+        whole |= group->backs == 1 && mark[chunk] == 2;
+        mark[chunk] = 0;
+        back[count++] = (struct split_turn){chunk, group->backs - 1};
+    }
+    if (whole)
+        return PEAL_OK;
+    return peal_classes_refuse(s->c, "rank %u gets tiles back from a rail that waits for others",
+                               s->rank);
+}
+
+static peal_status list_turns(struct splitter *s)
+{
+    s->split->turns = 0;
+    for (uint32_t g = 0; g < s->split->groups; g++) {
+        PEAL_TRY(list_over(s, g));
+        PEAL_TRY(list_back(s, &s->split->of[g]));
+    }
+    return PEAL_OK;
+}
+
 /* Leaves the work space as it was. */
 static void forget(struct splitter *s)
 {
     for (uint32_t i = 0; i < s->program->nsteps; i++)
-        if (peal_plan_op_moves(s->program->steps[i].op))
+        if (peal_plan_op_moves(s->program->steps[i].op)) {
             s->c->chunk_lane[s->program->steps[i].chunk] = 0;
+            s->c->chunk_mark[s->program->steps[i].chunk] = 0;
+        }
     memset(s->c->region_lane, 0, s->c->head->nregions * sizeof(uint32_t));
 }
 
@@ -324,9 +411,10 @@ peal_status peal_classes_split(struct classes *c, uint32_t rank, uint32_t first,
     }
     if (status == PEAL_OK) {
         number_groups(&s);
-        count_chunks(&s);
         status = find_gates(&s, sems);
     }
+    if (status == PEAL_OK)
+        status = list_turns(&s);
     forget(&s);
     return status;
 }

@@ -69,8 +69,8 @@ static int crosses(const struct peal_plan *plan, const struct plan_rank *rank,
 static void describe_messages(const struct peal_plan *plan, peal_row_info *info)
 {
     uint64_t trips = peal_plan_trip_bound(plan);
-    for (uint32_t r = 0; r < plan->nranks; r++) {
-        const struct plan_rank *rank = &plan->ranks[r];
+    for (uint32_t r = peal_plan_first(plan); r < peal_plan_end(plan); r++) {
+        const struct plan_rank *rank = peal_plan_program(plan, r);
         uint64_t messages = 0;
         double bytes = 0;
         for (uint32_t s = 0; s < rank->nsteps; s++) {

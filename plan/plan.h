@@ -307,7 +307,7 @@ struct plan_proof {
     uint32_t findings;
     uint64_t steps;
     uint32_t proofs;
-    uint64_t order; /* digest of the order in which every element is reduced; 0: no one order */
+    uint64_t order;    /* digest of the order in which every element is reduced; 0: no one order */
     uint32_t executed; /* ranks, of all systems that were executed */
     uint32_t classes;  /* 0: all ranks were executed as one; else how many systems were, for */
     uint32_t blocks;   /* so many hosts */

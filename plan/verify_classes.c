@@ -24,9 +24,10 @@ static peal_status make(struct classes *c)
     c->rail_of = peal_calloc(c->ctx, chunks, sizeof(uint32_t));
     c->chunk_name = peal_calloc(c->ctx, chunks, sizeof(uint32_t));
     c->chunk_lane = peal_calloc(c->ctx, chunks, sizeof(uint32_t));
+    c->chunk_mark = peal_calloc(c->ctx, chunks, sizeof(uint32_t));
     c->region_lane = peal_calloc(c->ctx, (size_t)c->head->nregions + 1, sizeof(uint32_t));
     if (!c->signals_to || !c->digest || !c->block_of || !c->rail_of || !c->chunk_name ||
-        !c->chunk_lane || !c->region_lane)
+        !c->chunk_lane || !c->chunk_mark || !c->region_lane)
         return PEAL_ERR_MEMORY;
     memset(c->rail_of, 0xff, chunks * sizeof(uint32_t));
     c->trips = peal_verify_trips(c->head);
@@ -60,6 +61,7 @@ static void unmake(struct classes *c)
     peal_free(c->ctx, c->rail_of, chunks * sizeof(uint32_t));
     peal_free(c->ctx, c->chunk_name, chunks * sizeof(uint32_t));
     peal_free(c->ctx, c->chunk_lane, chunks * sizeof(uint32_t));
+    peal_free(c->ctx, c->chunk_mark, chunks * sizeof(uint32_t));
     peal_free(c->ctx, c->region_lane, ((size_t)c->head->nregions + 1) * sizeof(uint32_t));
 }
 

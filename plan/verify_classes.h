@@ -13,13 +13,23 @@
 #define CLASSES_INNER UINT32_MAX /* of a lane: it stays inside the block */
 #define CLASSES_SEMS 65536u      /* indices a step can name */
 
+/* A chunk's tile passes behind so many others signals of the trip. */
+struct split_turn {
+    uint32_t chunk;
+    uint32_t turn;
+};
+
 /* What one rank has of a rail: the lanes of one group, which share chunks and regions. */
 struct split_group {
     uint32_t over;  /* the self semaphore that hands the tiles over to it */
     uint32_t back;  /* and the one by which it hands them back */
-    uint32_t chunk; /* the first that it names */
-    uint32_t chunks;
-    uint32_t rail; /* of the plan */
+    uint32_t overs; /* signals of each, in a trip */
+    uint32_t backs;
+    uint32_t over_lane; /* who waits on them */
+    uint32_t back_lane;
+    uint32_t first;  /* in the split's lists */
+    uint32_t chunks; /* that it names */
+    uint32_t rail;   /* of the plan */
 };
 
 /* One rank's lanes: inner, or of which group. */
@@ -28,6 +38,12 @@ struct split {
     uint32_t group[PLAN_LANES_MAX];
     uint32_t groups;
     struct split_group of[PLAN_LANES_MAX];
+    /* The chunks, group by group, in the order in which they are handed over, and back. */
+    uint32_t turns;
+    uint32_t over_capacity;
+    uint32_t back_capacity;
+    struct split_turn *over;
+    struct split_turn *back;
 };
 
 /* The programs of one block: consecutive ranks of one host. */
@@ -59,6 +75,10 @@ struct gate {
     uint32_t rail;
     uint32_t over;
     uint32_t back;
+    uint32_t overs;
+    uint32_t backs;
+    uint32_t first; /* in the lists of the class */
+    uint32_t chunks;
 };
 
 /* A block that was proven, and what it looks like: others may be equal to it. */
@@ -67,6 +87,11 @@ struct block_class {
     struct gate *gates;
     uint32_t ngates;
     uint32_t gates_capacity;
+    uint32_t turns;
+    uint32_t over_capacity;
+    uint32_t back_capacity;
+    struct split_turn *over;
+    struct split_turn *back;
 };
 
 struct classes {
@@ -92,6 +117,7 @@ struct classes {
     uint32_t *member;     /* [block][rail] -> rank */
     uint32_t member_capacity;
     uint32_t *chunk_lane; /* work space of a split: for each chunk, 1 + the lane that named it */
+    uint32_t *chunk_mark; /* and 1 if it was handed over, 2 if with the last */
     uint32_t *region_lane;
     uint32_t nclasses;
     uint32_t classes_capacity;
@@ -129,11 +155,15 @@ peal_status peal_reduced_step(struct peal_plan *plan, uint32_t rank, const struc
 peal_status peal_reduced_wait(struct peal_plan *plan, uint32_t rank, uint32_t peer, uint32_t sem);
 peal_status peal_reduced_signal(struct peal_plan *plan, uint32_t rank, uint32_t peer, uint32_t sem);
 /* Steps on a rank's own tile: its input becomes its output; its output is marked final; its output
- * is read, into a sink: a region of those that were added last, counted from behind. */
-peal_status peal_reduced_store(struct peal_plan *plan, uint32_t rank, uint32_t chunk);
+ * is written anew with what it holds; it is read, into a sink: a region that was added for it.
+ * name: what the rank's steps call it. */
+peal_status peal_reduced_store(struct peal_plan *plan, uint32_t rank, uint32_t name,
+                               uint32_t chunk);
 peal_status peal_reduced_finish(struct peal_plan *plan, uint32_t rank, uint32_t chunk);
+peal_status peal_reduced_touch(struct peal_plan *plan, uint32_t rank, uint32_t chunk);
 peal_status peal_reduced_add_sinks(struct peal_plan *plan, uint32_t sinks);
-peal_status peal_reduced_look(struct peal_plan *plan, uint32_t rank, uint32_t chunk, uint32_t sink);
+peal_status peal_reduced_look(struct peal_plan *plan, uint32_t rank, uint32_t name, uint32_t chunk,
+                              uint32_t region);
 /* Every slot that another rank reaches is named by its owner too, so that who uses a region of a
  * rank is told by that rank's own steps. */
 int peal_reduced_owned(const struct peal_plan *plan, uint32_t *rank_out);

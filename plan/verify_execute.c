@@ -87,6 +87,7 @@ struct held_cells {
     uint32_t store;   /* index of the held_cells whose cells these are: in place, the larger */
     uint64_t first;   /* cell of its first tile */
     uint32_t *before; /* held.blocks + 1: chunks of the part before each of these blocks */
+    uint32_t *listed; /* the blocks, where a list of pairs says which; else NULL */
 };
 
 struct machine {
@@ -115,6 +116,7 @@ struct machine {
     uint32_t *chunk;         /* and back */
     uint32_t tiles;          /* chunks x trips */
     uint32_t per_block;      /* chunks of the plan in a block */
+    uint32_t *place;         /* of a list of pairs: [block][in, out], its number among its rank's */
     uint32_t *of_block;      /* chunks of the part before each block; one more than blocks */
     uint64_t slots;          /* region slots of one rank and parity */
     struct held_cells *held; /* [rank][in, out] */
@@ -298,12 +300,32 @@ static peal_status number_blocks(struct machine *m)
     uint32_t blocks = peal_plan_blocks(m->plan);
     m->per_block = m->plan->nchunks / blocks;
     m->of_block = peal_calloc(m->ctx, (size_t)blocks + 1, sizeof(uint32_t));
-    if (!m->of_block)
+    m->place = peal_calloc(m->ctx, 2 * (size_t)m->plan->npairs + 1, sizeof(uint32_t));
+    if (!m->of_block || !m->place)
         return PEAL_ERR_MEMORY;
     for (uint32_t c = 0; c < m->plan->nchunks; c++)
         m->of_block[c / m->per_block + 1] += m->dense[c] != NOBODY;
     for (uint32_t i = 0; i < blocks; i++)
         m->of_block[i + 1] += m->of_block[i];
+    return PEAL_OK;
+}
+
+/* The i-th block that a buffer holds. */
+static uint32_t held_block(const struct held_cells *to, uint32_t i)
+{
+    return to->listed ? to->listed[i] : to->held.first + i * to->held.stride;
+}
+
+static peal_status list_blocks(const struct machine *m, struct held_cells *to, uint32_t rank,
+                               uint8_t buffer)
+{
+    uint32_t found = 0, per_block = m->plan->nchunks / m->plan->npairs;
+    to->listed = peal_calloc(m->ctx, (size_t)to->held.blocks + 1, sizeof(uint32_t));
+    if (!to->listed)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t block = 0; block < m->plan->npairs; block++)
+        if (peal_plan_holds(m->plan, rank, buffer, block * per_block))
+            to->listed[found++] = block;
     return PEAL_OK;
 }
 
@@ -313,8 +335,10 @@ static peal_status hold(struct machine *m, struct held_cells *to, uint32_t rank,
     to->before = peal_calloc(m->ctx, (size_t)to->held.blocks + 1, sizeof(uint32_t));
     if (!to->before)
         return PEAL_ERR_MEMORY;
+    if (m->plan->npairs)
+        PEAL_TRY(list_blocks(m, to, rank, buffer));
     for (uint32_t i = 0; i < to->held.blocks; i++) {
-        uint32_t block = to->held.first + i * to->held.stride;
+        uint32_t block = held_block(to, i);
         to->before[i + 1] = to->before[i] + m->of_block[block + 1] - m->of_block[block];
     }
     to->first = m->ncells;
@@ -407,9 +431,11 @@ static void unmake(struct machine *m)
         peal_verify_values_free(&m->values);
     peal_free(m->ctx, m->sem, ((size_t)m->sems->count + 1) * sizeof *m->sem);
     peal_free(m->ctx, m->cells, m->ncells * sizeof *m->cells);
-    for (uint32_t i = 0; m->held && i < 2 * m->plan->nranks; i++)
-        peal_free(m->ctx, m->held[i].before,
-                  ((size_t)m->held[i].held.blocks + 1) * sizeof(uint32_t));
+    for (uint32_t i = 0; m->held && i < 2 * m->plan->nranks; i++) {
+        size_t bytes = ((size_t)m->held[i].held.blocks + 1) * sizeof(uint32_t);
+        peal_free(m->ctx, m->held[i].before, bytes);
+        peal_free(m->ctx, m->held[i].listed, bytes);
+    }
     peal_free(m->ctx, m->held, (size_t)m->plan->nranks * 2 * sizeof *m->held);
     peal_free(m->ctx, m->slot_first, m->plan->nranks * sizeof(uint64_t));
     peal_free(m->ctx, m->of_block, ((size_t)peal_plan_blocks(m->plan) + 1) * sizeof(uint32_t));
@@ -439,8 +465,9 @@ static struct cell *user_cell(const struct machine *m, uint32_t rank, uint8_t bu
 {
     const struct held_cells *to = &m->held[m->held[2 * rank + (buffer == PLAN_BUF_OUT)].store];
     uint32_t block = chunk / m->per_block;
-    uint64_t place = to->before[(block - to->held.first) / to->held.stride] +
-                     (uint64_t)(m->dense[chunk] - m->of_block[block]);
+    uint32_t index = to->listed ? peal_plan_held_before(m->plan, rank, buffer, block)
+                                : (block - to->held.first) / to->held.stride;
+    uint64_t place = to->before[index] + (uint64_t)(m->dense[chunk] - m->of_block[block]);
     return &m->cells[to->first + place * m->trips + trip];
 }
 
@@ -910,9 +937,9 @@ static void caller_writes_cell(struct machine *m, struct lane_state *lane, uint8
 static void caller_writes_buffer(struct machine *m, uint32_t rank, uint8_t buffer, int input)
 {
     struct lane_state *lane = &m->lanes[m->ranks[rank].caller];
-    struct plan_held held = m->held[2 * rank + (buffer == PLAN_BUF_OUT)].held;
-    for (uint32_t i = 0; i < held.blocks; i++) {
-        uint32_t block = held.first + i * held.stride;
+    const struct held_cells *held = &m->held[2 * rank + (buffer == PLAN_BUF_OUT)];
+    for (uint32_t i = 0; i < held->held.blocks; i++) {
+        uint32_t block = held_block(held, i);
         for (uint32_t d = m->of_block[block]; d < m->of_block[block + 1]; d++) {
             uint32_t chunk = m->chunk[d];
             if (buffer == PLAN_BUF_OUT && m->alias &&
@@ -1012,9 +1039,9 @@ static void check_moved(struct machine *m, uint32_t rank, uint32_t t, uint32_t v
 static void check_result(struct machine *m, uint32_t rank)
 {
     int reduces = peal_plan_collective(m->plan->collective)->reduces;
-    struct plan_held held = m->held[2 * rank + 1].held;
-    for (uint32_t i = 0; i < held.blocks; i++) {
-        uint32_t block = held.first + i * held.stride;
+    const struct held_cells *held = &m->held[2 * rank + 1];
+    for (uint32_t i = 0; i < held->held.blocks; i++) {
+        uint32_t block = held_block(held, i);
         for (uint32_t t = m->of_block[block] * m->trips; t < m->of_block[block + 1] * m->trips;
              t++) {
             uint32_t value =

@@ -227,6 +227,8 @@ struct peal_fabric {
     uint32_t spans, span_room;
     struct topo_network network;
     struct topo_profile profile;
+    const peal_swap *swap; /* while reading: put in the place of what the file says */
+    uint32_t swaps;
     uint32_t hosts, ranks, nics, numas, nodes; /* nodes: of hosts, switches come after */
     uint64_t resources;
     struct topo_listed *listed;
@@ -271,6 +273,8 @@ peal_status peal_topo_route_type(peal_fabric *fabric, struct topo_type *type);
 peal_status peal_topo_nearest_nics(peal_fabric *fabric, struct topo_type *type);
 /* ---- topo_cost.c */
 void peal_topo_profile_init(struct topo_profile *profile);
+/* Puts other links in the place of those that the profile states. */
+void peal_topo_profile_swap(struct topo_profile *profile, const peal_swap *swaps, uint32_t count);
 /* Scales a type's graph to the bandwidths that the profile states. */
 void peal_topo_profile_apply(const struct topo_profile *profile, struct topo_type *type);
 /* Turns bandwidths stated per engine into shares, once the graph is known. */

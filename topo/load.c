@@ -85,6 +85,9 @@ void peal_fabric_destroy(peal_fabric *fabric)
 /* What all fabrics need once their types and spans are there. */
 static peal_status finish(peal_fabric *fabric, peal_diag *diag)
 {
+    peal_topo_profile_swap(&fabric->profile, fabric->swap, fabric->swaps);
+    fabric->swap = NULL; /* the caller's */
+    fabric->swaps = 0;
     for (uint32_t t = 0; t < fabric->types; t++) {
         peal_topo_profile_apply(&fabric->profile, &fabric->type[t]);
         fabric->notes.path = fabric->type[t].path ? fabric->type[t].path : fabric->file;
@@ -203,19 +206,27 @@ static void clear(peal_diag *diag)
     }
 }
 
-/* reach_out: the cluster's references may leave base_dir. */
-static peal_status from_text(peal_ctx *ctx, const char *data, size_t bytes, const char *name,
-                             const char *base_dir, int reach_out, peal_diag *diag,
-                             peal_fabric **fabric_out)
+struct source {
+    const char *name;
+    const char *base_dir;
+    int reach_out; /* the cluster's references may leave base_dir */
+    const peal_swap *swap;
+    uint32_t swaps;
+};
+
+static peal_status from_text(peal_ctx *ctx, const char *data, size_t bytes,
+                             const struct source *source, peal_diag *diag, peal_fabric **fabric_out)
 {
     peal_fabric *fabric = NULL;
-    peal_status status = make(ctx, name, &fabric);
+    peal_status status = make(ctx, source->name, &fabric);
 
     if (status == PEAL_OK) {
-        fabric->references_reach_out = reach_out;
-        status = parse(fabric, data ? data : "", bytes, base_dir, diag);
+        fabric->references_reach_out = source->reach_out;
+        fabric->swap = source->swap;
+        fabric->swaps = source->swaps;
+        status = parse(fabric, data ? data : "", bytes, source->base_dir, diag);
     }
-    return deliver(fabric, status, name, diag, fabric_out);
+    return deliver(fabric, status, source->name, diag, fabric_out);
 }
 
 peal_status peal_fabric_parse(peal_ctx *ctx, const char *data, size_t bytes, const char *name,
@@ -226,7 +237,8 @@ peal_status peal_fabric_parse(peal_ctx *ctx, const char *data, size_t bytes, con
         return peal_fail(diag, PEAL_ERR_ARG, "peal_fabric_parse: a required pointer is NULL");
     if (!name || !name[0])
         name = "topology";
-    return from_text(ctx, data, bytes, name, base_dir, 0, diag, fabric_out);
+    return from_text(ctx, data, bytes, &(struct source){name, base_dir, 0, NULL, 0}, diag,
+                     fabric_out);
 }
 
 /* The directory part of a path, "." where there is none. */
@@ -242,28 +254,56 @@ static peal_status directory(const char *path, struct peal_buf *buf)
     return buf->status;
 }
 
-peal_status peal_fabric_load(peal_ctx *ctx, const char *path, peal_diag *diag,
-                             peal_fabric **fabric_out)
+static peal_status from_file(peal_ctx *ctx, const char *path, const peal_swap *swap, uint32_t swaps,
+                             peal_diag *diag, peal_fabric **fabric_out)
 {
     struct peal_buf text;
     struct peal_buf base;
     peal_status status;
 
-    clear(diag);
-    if (!ctx || !path || !fabric_out)
-        return peal_fail(diag, PEAL_ERR_ARG, "peal_fabric_load: a required pointer is NULL");
     peal_buf_init(&text, ctx, TOPO_FILE_LIMIT);
     peal_buf_init(&base, ctx, 4096);
     status = peal_topo_file_read(path, 0, &text, diag);
     if (status == PEAL_OK)
         status = directory(path, &base);
     if (status == PEAL_OK)
-        status = from_text(ctx, text.data, text.used, path, base.data, 1, diag, fabric_out);
+        status = from_text(ctx, text.data, text.used,
+                           &(struct source){path, base.data, 1, swap, swaps}, diag, fabric_out);
     else
         status = explain(status, path, diag);
     peal_buf_free(&text);
     peal_buf_free(&base);
     return status;
+}
+
+peal_status peal_fabric_load(peal_ctx *ctx, const char *path, peal_diag *diag,
+                             peal_fabric **fabric_out)
+{
+    clear(diag);
+    if (!ctx || !path || !fabric_out)
+        return peal_fail(diag, PEAL_ERR_ARG, "peal_fabric_load: a required pointer is NULL");
+    return from_file(ctx, path, NULL, 0, diag, fabric_out);
+}
+
+static int swaps_links(const peal_swap *swap)
+{
+    return swap->size == sizeof *swap && swap->link_class > PEAL_LINK_LOOPBACK &&
+           swap->link_class <= PEAL_LINK_NET && swap->beta_gbs >= 0 && swap->beta_gbs <= 1e6 &&
+           swap->alpha_us <= 1e6;
+}
+
+peal_status peal_fabric_load_swapped(peal_ctx *ctx, const char *path, const peal_swap *swaps,
+                                     uint32_t nswaps, peal_diag *diag, peal_fabric **fabric_out)
+{
+    clear(diag);
+    if (!ctx || !path || !fabric_out || (nswaps && !swaps))
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "peal_fabric_load_swapped: a required pointer is NULL");
+    for (uint32_t i = 0; i < nswaps; i++)
+        if (!swaps_links(&swaps[i]))
+            return peal_fail(diag, PEAL_ERR_ARG,
+                             "a swap needs a class of links, and at most 1e6 GB/s and us");
+    return from_file(ctx, path, swaps, nswaps, diag, fabric_out);
 }
 
 peal_status peal_fabric_host(peal_ctx *ctx, uint32_t ranks, peal_diag *diag,

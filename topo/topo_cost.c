@@ -101,6 +101,21 @@ static void scale_class(struct topo_type *type, peal_link_class link_class, doub
         type->smp_gbs = gbs;
 }
 
+void peal_topo_profile_swap(struct topo_profile *profile, const peal_swap *swaps, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        peal_link_class c = swaps[i].link_class;
+        peal_engine own = c == PEAL_LINK_NET ? PEAL_ENGINE_RDMA : PEAL_ENGINE_SM;
+
+        if (swaps[i].beta_gbs > 0)
+            profile->beta_gbs[c] = swaps[i].beta_gbs;
+        if (swaps[i].alpha_us < 0)
+            continue;
+        profile->alpha_us[c] = swaps[i].alpha_us;
+        profile->engine[c][own].alpha_us = -1;
+    }
+}
+
 void peal_topo_profile_apply(const struct topo_profile *profile, struct topo_type *type)
 {
     for (int c = 0; c < PEAL_LINK_CLASS_COUNT; c++) {

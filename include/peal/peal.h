@@ -231,6 +231,19 @@ PEAL_API PEAL_CHECK peal_status peal_fabric_graph_parse(peal_fabric *fabric, con
  * resource, or "FROM>TO" by its nodes. Routes stay; the digest changes. Errors: ARG, MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_fabric_degrade(peal_fabric *fabric, const char *link,
                                                     double factor, peal_diag *diag);
+/* Other links in the place of a file's own: a bandwidth and a start-up of a whole class. */
+typedef struct peal_swap {
+    size_t size;
+    peal_link_class link_class;
+    double beta_gbs; /* as <cost beta-gbs=> of docs/topology-xml.md; 0: as it is */
+    double alpha_us; /* start-up; negative: as it is */
+} peal_swap;
+/* peal_fabric_load of the same machine with such links, of which a later one of a class counts.
+ * What they cannot pass on (800 Gb/s behind a PCIe link of half that) they do not. Errors: ARG,
+ * and those of peal_fabric_load. */
+PEAL_API PEAL_CHECK peal_status peal_fabric_load_swapped(peal_ctx *ctx, const char *path,
+                                                         const peal_swap *swaps, uint32_t nswaps,
+                                                         peal_diag *diag, peal_fabric **fabric_out);
 PEAL_API void peal_fabric_destroy(peal_fabric *fabric);
 
 typedef struct peal_fabric_info {
@@ -691,6 +704,145 @@ typedef struct peal_emit_params {
 PEAL_API PEAL_CHECK peal_status peal_table_emit(const peal_table *table, uint32_t row,
                                                 const char *form, const peal_emit_params *params,
                                                 peal_write_fn write, void *user, peal_diag *diag);
+
+/* ---- estimating ------------------------------------------------------------- */
+
+/* What of a model decides its communication. Zero fields mean what is said. */
+typedef struct peal_model {
+    size_t size;
+    char name[32];
+    uint64_t params;        /* all of them, of all experts */
+    uint32_t layers;        /* each an attention and an MLP */
+    uint32_t hidden;        /* width of an activation */
+    uint32_t sequence;      /* tokens; 0 means 4096 */
+    uint32_t batch;         /* sequences of one replica in a step; 0 means 1 */
+    uint32_t micro_batches; /* the batch is cut into, a divisor; 0 means 1 */
+    uint32_t act_bytes;     /* of an element of an activation; 0 means 2 */
+    uint32_t grad_bytes;    /* of an element of a gradient; 0 means 2 */
+    uint32_t experts;       /* of a layer that has any; 0: a dense model */
+    uint32_t top_k;         /* experts a token goes to; 0 means 2 */
+    uint32_t moe_layers;    /* layers with experts; 0 means all */
+    uint32_t expert_hidden; /* an expert is three matrices of hidden x this */
+} peal_model;
+/* clang-format off */
+#define PEAL_MODEL_INIT {sizeof(peal_model), {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
+/* Known models, 0, 1, ...; ERR_ARG past the last. Any thread. */
+PEAL_API PEAL_CHECK peal_status peal_model_preset(uint32_t index, peal_model *model);
+
+/* How the model is split. Rank t + tp * (d + dp * p) of the fabric is tensor-parallel place t of
+ * replica d's stage p; the experts of a layer are spread over ep replicas in a row. */
+typedef struct peal_estimate_params {
+    size_t size;
+    uint32_t tp; /* 0 means 1, as of pp, ep and sp */
+    uint32_t dp; /* 0: as many replicas as the fabric has room for */
+    uint32_t pp;
+    uint32_t ep;       /* divides dp and the experts */
+    uint32_t sp;       /* tp: allgather and reduce-scatter in the place of tp's allreduce; or 1 */
+    int full_gradient; /* 1: dp moves all parameters' gradients, though tp, pp and ep cut them */
+    uint32_t zero;     /* 0: allreduce of gradients; 1, 2: reduce-scatter, and an allgather of
+                          parameters; 3: two of those */
+    double overlap;    /* part of dp that compute hides; 0 means 0.9, negative none */
+    double compute_us; /* of a rank in a step; 0: 6 x active parameters x tokens of its share */
+    double tflops;     /* 1e12 operations a second that a rank gets done; 0 means 400 */
+    const char *algorithm;  /* of allreduces; NULL: choose */
+    uint32_t channels;      /* the same; 0: choose */
+    uint64_t scratch_limit; /* as of a request */
+    uint64_t bucket_bytes;  /* of gradients; 0: choose */
+    uint32_t decode_batch;  /* sequences that get a token each; 0 means 4 */
+} peal_estimate_params;
+/* clang-format off */
+#define PEAL_ESTIMATE_PARAMS_INIT {sizeof(peal_estimate_params), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, NULL, 0, 0, 0, 0}
+/* clang-format on */
+
+typedef struct peal_estimate peal_estimate;
+
+/* Plans the collectives of a training step, and of a token of decoding, for every axis, as all its
+ * groups run them at once. Keeps no pointer to its arguments. docs/estimate.md has the formulas.
+ * Errors: ARG (sizes that do not fit each other or the fabric), UNSUPPORTED (as of
+ * peal_table_plan), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_estimate_create(peal_ctx *ctx, const peal_fabric *fabric,
+                                                     const peal_model *model,
+                                                     const peal_estimate_params *params,
+                                                     peal_diag *diag, peal_estimate **estimate_out);
+PEAL_API void peal_estimate_destroy(peal_estimate *estimate);
+
+typedef struct peal_estimate_info {
+    size_t size;
+    uint32_t ranks; /* tp x dp x pp */
+    uint32_t dp;
+    uint32_t axes;
+    uint32_t buckets; /* sizes looked at */
+    double compute_us;
+    double bubble_us; /* of the pipeline: (pp - 1) / micro-batches of compute_us */
+    double model_us;  /* tp, sp, ep and pp in a step: nothing hides them */
+    double dp_us;     /* all of data parallelism in a step, each collective as one call */
+    double serial_us; /* a step with nothing hidden: the four together */
+    double overlap;
+    double overlap_us;     /* a step with that part of dp_us hidden */
+    double backward_us;    /* of the last micro-batch, which the buckets leave during */
+    double exposed_us;     /* of the gradients in buckets: what reaches beyond backward_us */
+    double bucketed_us;    /* a step with these, and with `overlap` of the allgathers hidden */
+    uint64_t bucket_bytes; /* 0: there is no data parallelism */
+    double text_serial_us; /* serial_us and overlap_us by the formulas of rings */
+    double text_overlap_us;
+    double decode_us;       /* communication of one token */
+    double decode_alpha_us; /* its start-ups */
+} peal_estimate_info;
+PEAL_API PEAL_CHECK peal_status peal_estimate_get(const peal_estimate *estimate,
+                                                  peal_estimate_info *info);
+
+typedef struct peal_estimate_axis {
+    size_t size;
+    const char *axis; /* "tp", "sp", "ep", "pp", "dp"; "edp": experts' gradients. Static */
+    int decode;       /* 1: in a token of decoding, 0: in a step of training */
+    peal_collective collective;
+    uint32_t ranks;  /* of a group */
+    uint32_t groups; /* under way at the same time */
+    uint64_t calls;
+    uint64_t bytes; /* of a call, as the collective counts them */
+    double call_us;
+    double alpha_us;            /* of that, start-ups */
+    double alone_us;            /* were the other groups idle; 0: unknown */
+    double total_us;            /* calls x call_us */
+    double exposed_us;          /* of that, with the stated overlap */
+    double text_us;             /* a call by the formula of a ring (docs/estimate.md), of the */
+    double hop_alpha_us;        /* slowest start-up and */
+    double hop_beta_gbs;        /* narrowest way between neighbours of a group */
+    peal_link_class link_class; /* the farthest of these */
+    int latency_bound;
+    char algorithm[64];
+    char detail[128];
+    char binding[128];
+} peal_estimate_axis;
+PEAL_API PEAL_CHECK peal_status peal_estimate_axis_get(const peal_estimate *estimate,
+                                                       uint32_t index, peal_estimate_axis *info);
+
+/* Gradients cut into buckets of a size: each is sent when the backward pass has filled it and the
+ * one before is through. */
+typedef struct peal_estimate_bucket {
+    size_t size;
+    uint64_t bytes;
+    uint32_t count;
+    double call_us;
+    double alpha_us; /* of that, start-ups */
+    double total_us;
+    double first_share; /* of the backward pass, when the first one leaves */
+    double exposed_us;  /* behind the backward pass */
+    int latency_bound;
+    int good;   /* 1: the first leaves in the first 15 %, and start-ups are 5 % of a call at most */
+    int chosen; /* 1: bucket_bytes: the smallest of the good (none: of all) whose end is within 1 %
+                   of the earliest */
+} peal_estimate_bucket;
+PEAL_API PEAL_CHECK peal_status peal_estimate_bucket_get(const peal_estimate *estimate,
+                                                         uint32_t index,
+                                                         peal_estimate_bucket *info);
+
+/* Writes the chosen buckets against the backward pass: "text", "svg". Errors: ARG (no data
+ * parallelism), MEMORY, and the writer's. */
+PEAL_API PEAL_CHECK peal_status peal_estimate_write(const peal_estimate *estimate, const char *form,
+                                                    peal_write_fn write, void *user,
+                                                    peal_diag *diag);
 
 /* ---- running ------------------------------------------------------------ */
 

@@ -78,6 +78,14 @@ target "128 x 8, allreduce: compile and prove" - 0 \
     "$peal" compile $t/cluster-h100-128.xml -o "$out/x.peal"
 target "8192 x 8, allreduce: plan" 5000 0 "$peal" plan "$many"
 target "8192 x 8, every collective: plan" - 0 "$peal" plan "$many" --collective all
+target "8192 x 8, allreduce of 1 MiB, hierarchical: plan, prove by classes" 20000 0 \
+    "$peal" verify "$many" --algorithm hierarchical --bytes 1M
+target "64 ranks, allreduce table: plan, prove" 1000 0 \
+    "$peal" verify $t/cluster-h100-16.xml --ranks 64
+target "256 ranks, ring of 1 MiB: plan, prove" 5000 0 \
+    "$peal" verify $t/cluster-h100-128.xml --ranks 256 --algorithm ring --bytes 1M
+target "128 x 8, allreduce of 1 MiB, hierarchical: plan, prove" 20000 0 \
+    "$peal" verify $t/cluster-h100-128.xml --algorithm hierarchical --bytes 1M
 planned=$(least "$peal" plan "$many" | cut -d' ' -f1)
 target "8192 x 8, allreduce: one rank's programs of all rows, beyond" 100 "$planned" \
     "$peal" compile "$many" --rank 40000 -o "$out/x.peal"

@@ -26,5 +26,5 @@ sed 's/^\( *\)learn /\1wait /' p.txt >bad.txt
 expect 1 "$PEAL" verify bad.txt
 expect_out 'never learns how much rank'
 # Those of alltoall cost the same.
-expect 0 "$PEAL" plan "$two" --collective alltoall,alltoallv --bytes 1K:1M --json
+expect 0 "$PEAL" plan "$two" --collective alltoall,alltoallv -a direct --bytes 1K:1M --json
 expect_json '[r["time_us"] for r in j["tables"][0]["rows"]] == [r["time_us"] for r in j["tables"][1]["rows"]]'

@@ -72,6 +72,12 @@ for collective in allreduce reduce-scatter allgather broadcast reduce scatter ga
 done
 expect 2 "$PEAL" sim host:4 --step --json
 
+# Steps that move several chunks as one message move the bytes of all of them.
+expect 0 "$PEAL" sim "$two" -a halving --bytes 64K --step
+expect_out 'at the end: [1-9][0-9]* tiles right, 0 wrong'
+expect 0 "$PEAL" sim "$h100" -a halving --bytes 64M --json
+expect_json 'min(l["bytes"] for l in j["links"]) >= 2 * 7 / 8 * j["bytes"]'
+
 # Flows: a graph, no more bytes than links carried.
 expect 0 "$PEAL" sim "$two" --bytes 1M --flows flows.json
 cp flows.json out
@@ -97,9 +103,11 @@ expect 2 "$PEAL" plan "$h100" --degrade 'gpu99>nvs0=0.5'
 expect_err "no link 'gpu99>nvs0'"
 
 # Incast: several hosts' ports into one, and nobody else's fault.
-expect 0 "$PEAL" sim "$two" -c gather --bytes 64M --buffer 1M --json
+expect 0 "$PEAL" sim "$two" -c gather -a direct --incast 16 --bytes 64M --buffer 1M --json
 expect_json '[p["resource"] for p in j["ports"] if p["overrun"]] != []'
-expect 0 "$PEAL" sim "$two" -c gather --bytes 64M --buffer 1G --json
+expect 0 "$PEAL" sim "$two" -c gather -a direct --incast 16 --bytes 64M --buffer 1G --json
+expect_json 'not any(p["overrun"] for p in j["ports"])'
+expect 0 "$PEAL" sim "$two" -c gather -a direct --bytes 64M --buffer 1M --json # one sender at a time
 expect_json 'not any(p["overrun"] for p in j["ports"])'
 expect 0 "$PEAL" sim "$two" -a ring --bytes 64M --buffer 4M --json
 expect_json 'not any(p["overrun"] for p in j["ports"])'

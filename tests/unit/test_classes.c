@@ -6,6 +6,7 @@
  * be the edit in one rank, or the same in every host.
  */
 #include "compiler.h"
+#include "level.h"
 #include "support.h"
 #include "verify_classes.h"
 
@@ -479,7 +480,7 @@ START_TEST(rails_do_not_share_semaphores)
 {
     struct plan_proof proof;
     char text[480] = "";
-    uint32_t changed = 0;
+    uint32_t rejected = 0;
     parse_hosts(4, 2);
     const struct planner *planner = planned("hierarchical", 2, 0, 1 << 20);
     for (uint32_t i = 0; i < planner->count; i++) {
@@ -489,18 +490,20 @@ START_TEST(rails_do_not_share_semaphores)
             for (uint32_t s = 0; s < plan->ranks[r].nsteps; s++) {
                 struct plan_step *step = &plan->ranks[r].steps[s];
                 int moves = peal_plan_op_moves(step->op) || step->op == PLAN_AWAIT;
-                if (moves || step->peer / 2 == r / 2 || step->sem < plan->nsems / 2)
+                if (moves || step->peer / 2 == r / 2 || step->sem < 2 * LEVEL_SEMS)
                     continue;
-                step->sem = (uint16_t)(step->sem - plan->nsems / 2);
-                changed++;
+                step->sem = (uint16_t)(step->sem - 2 * LEVEL_SEMS);
             }
         ck_assert_int_eq(peal_plan_seal(plan, NULL), PEAL_OK);
-        ck_assert_int_eq(peal_plan_verify(plan, 0, NULL, NULL, &proof, NULL), PEAL_ERR_UNPROVEN);
-        ck_assert_int_ne(by_classes(plan, &proof, text), PEAL_OK);
+        /* Two trees may have no edge in common. */
+        if (peal_plan_verify(plan, 0, NULL, NULL, &proof, NULL) == PEAL_ERR_UNPROVEN) {
+            ck_assert_int_ne(by_classes(plan, &proof, text), PEAL_OK);
+            rejected++;
+        }
         peal_plan_destroy(plan);
         peal_emission_end(emission);
     }
-    ck_assert_uint_gt(changed, 0);
+    ck_assert_uint_gt(rejected, 0);
 }
 END_TEST
 
@@ -610,12 +613,39 @@ START_TEST(as_many_ranks_as_the_format_allows)
             peal_plan_verify_classes(peal_emission_source(emission), 0, NULL, NULL, &proof, NULL),
             PEAL_OK);
         ck_assert_uint_eq(proof.blocks, 8192);
-        ck_assert_uint_eq(proof.rails, candidate->outer == PART_TREE ? 2 : 1);
-        ck_assert_uint_eq(proof.executed, 8 + proof.rails * 8192);
+        /* One host, and one rail of those that are alike, stand for all. */
+        ck_assert_uint_eq(proof.rails, candidate->gateways * candidate->channels);
+        ck_assert_uint_eq(proof.executed, 8 + 8192);
         peal_emission_end(emission);
         proven++;
     }
-    ck_assert_uint_eq(proven, 2);
+    ck_assert_uint_eq(proven, 2); /* a tree and doubling */
+}
+END_TEST
+
+static uint32_t hierarchical_rows(const peal_request *request)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    uint32_t count = 0;
+    ck_assert_msg(peal_table_plan(ctx, fabric, request, &diag, &table) == PEAL_OK, "%s", diag.text);
+    for (uint32_t i = 0; i < table->nrows; i++)
+        count += peal_streq(table->rows[i].info.algorithm, "hierarchical") ? 1 : 0;
+    return count;
+}
+
+/* More ranks than are proven as one. */
+START_TEST(large_tables_hold_what_is_provable)
+{
+    peal_request request = PEAL_REQUEST_INIT;
+    load_hosts("dgx-h100.xml", PEAL_WHOLE_RANKS / 8);
+    ck_assert_uint_lt(hierarchical_rows(&request), table->nrows);
+    forget_plans();
+    load_hosts("dgx-h100.xml", PEAL_WHOLE_RANKS / 8 + 1);
+    ck_assert_uint_eq(hierarchical_rows(&request), table->nrows);
+    peal_table_destroy(table);
+    table = NULL;
+    request.deterministic = 1; /* which no hierarchical schedule is */
+    ck_assert_uint_eq(hierarchical_rows(&request), 0);
 }
 END_TEST
 
@@ -633,6 +663,7 @@ int main(void)
     tcase_add_test(tcase, a_source_that_changes_is_refused);
     tcase_add_test(tcase, every_allocation_may_fail);
     tcase_add_test(tcase, as_many_ranks_as_the_format_allows);
+    tcase_add_test(tcase, large_tables_hold_what_is_provable);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

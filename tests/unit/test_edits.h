@@ -39,8 +39,9 @@ struct document {
 
 static inline int is_step(const char *line)
 {
-    static const char *const words[] = {"copy ",       "put ",    "get ",  "reduce ", "put_reduce ",
-                                        "get_reduce ", "signal ", "wait ", "await "};
+    static const char *const words[] = {"copy ",       "put ",        "get ",    "reduce ",
+                                        "put_reduce ", "get_reduce ", "signal ", "wait ",
+                                        "await ",      "tell ",       "learn "};
     line += strspn(line, " ");
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (!strncmp(line, words[i], strlen(words[i])))

@@ -18,7 +18,9 @@
 
 #define MODEL_RANKS 16u
 #define MODEL_CALLS 8u
+#ifndef MODEL_SPAN
 #define MODEL_SPAN 16u /* chunks of a step, at most */
+#endif
 
 struct model_value {
     uint64_t tree; /* which additions, and where rounded */
@@ -86,8 +88,9 @@ struct model {
     struct model_event *events; /* [plan][rank][lane][event] */
     struct model_lane *lanes;   /* [rank][lane] */
     struct model_rank ranks[MODEL_RANKS];
-    uint64_t trees[MODEL_CALLS][2]; /* sums over the tiles of a rank's results; set */
-    uint32_t *order;                /* who goes first */
+    uint32_t learned[MODEL_RANKS][MODEL_RANKS]; /* by, of: 1 + the last call */
+    uint64_t trees[MODEL_CALLS][2];             /* sums over the tiles of a rank's results; set */
+    uint32_t *order;                            /* who goes first */
     uint32_t nactors;
     char problem[256];
 };
@@ -295,7 +298,22 @@ static inline int model_wait(struct model *m, const struct model_lane *lane, uin
     if (nth > step->lag && sem->count < sem->waited + 1 - step->lag)
         return 0;
     sem->waited++;
+    if (step->op == PLAN_LEARN)
+        m->learned[lane->rank][step->peer] = call + 1;
     return 1;
+}
+
+/* Who moves a chunk of an alltoallv has made its length, or learned it. */
+static inline void model_length(struct model *m, uint32_t rank, uint32_t call,
+                                const struct plan_step *step)
+{
+    const struct peal_plan *plan = m->calls[call].plan;
+    for (uint32_t nth = 0; plan->collective == PEAL_ALLTOALLV && nth <= step->more; nth++) {
+        uint32_t chunk = step->chunk + nth * step->stride, giver = peal_plan_giver(plan, chunk);
+        if (giver != rank &&
+            (peal_plan_getter(plan, chunk) != rank || m->learned[rank][giver] != call + 1))
+            model_wrong(m, rank, call, "moves a block whose length it does not know");
+    }
 }
 
 static inline int model_packets_there(struct model *m, const struct model_lane *lane, uint32_t call,
@@ -363,8 +381,10 @@ static inline int model_lane_step(struct model *m, struct model_lane *lane)
     else if (step->op == PLAN_AWAIT) {
         struct model_event *event = model_event_of(m, lane, rank->call, step->event);
         went = 2 * ((step->what ? event->delivered : event->freed) == event->issued);
-    } else
+    } else {
+        model_length(m, lane->rank, rank->call, step);
         went = model_data(m, lane, rank->call, step);
+    }
     if (went != 2)
         return went;
     lane->pc++;
@@ -379,6 +399,18 @@ static inline int model_lane_step(struct model *m, struct model_lane *lane)
 
 /* ---- who may go on: ranks (their callers), lanes, events, semaphores */
 
+/* 1: the tile is what the collective promises. */
+static inline int model_right(const struct model *m, uint32_t call, uint32_t chunk, uint32_t tile,
+                              const struct model_value *v)
+{
+    const struct peal_plan *plan = m->calls[call].plan;
+    if (!v->good || v->call != call || v->chunk != chunk || v->tile != tile)
+        return 0;
+    if (!peal_plan_collective(plan->collective)->reduces)
+        return !v->final && v->ranks == 1u << peal_plan_origin(plan, chunk);
+    return v->ranks == (1u << m->nranks) - 1 && (v->final || m->nranks == 1);
+}
+
 static inline void model_check(struct model *m, uint32_t rank, uint32_t call)
 {
     const struct model_call *c = &m->calls[call];
@@ -386,11 +418,22 @@ static inline void model_check(struct model *m, uint32_t rank, uint32_t call)
     for (uint32_t chunk = 0; chunk < c->plan->nchunks; chunk++)
         for (uint32_t tile = 0; tile < c->trips; tile++) {
             struct model_value *v = &model_user(m, call, rank, 1, chunk, tile)->value;
-            if (!v->good || v->call != call || v->chunk != chunk || v->tile != tile ||
-                v->ranks != (1u << m->nranks) - 1 || (!v->final && m->nranks > 1))
+            if (!peal_plan_holds(c->plan, rank, PLAN_BUF_OUT, chunk))
+                continue;
+            if (!model_right(m, call, chunk, tile, v))
                 model_wrong(m, rank, call, "a wrong result");
             trees = model_mix(trees, v->tree);
         }
+    for (uint32_t other = 0; other < m->nranks; other++) {
+        const struct model_rank *o = &m->ranks[other];
+        if (o->call < call || (o->call == call && !o->inside))
+            model_wrong(m, rank, call, "returns before another rank has entered");
+        if (c->plan->collective == PEAL_ALLTOALLV && other != rank &&
+            m->learned[rank][other] != call + 1)
+            model_wrong(m, rank, call, "returns without a length");
+    }
+    if (c->plan->collective != PEAL_ALLREDUCE)
+        return;
     if (m->trees[call][1] && m->trees[call][0] != trees)
         model_wrong(m, rank, call, "other bits than another rank");
     m->trees[call][0] = trees;
@@ -410,7 +453,8 @@ static inline int model_caller(struct model *m, uint32_t r)
         return 1;
     }
     for (uint32_t chunk = 0; chunk < call->plan->nchunks; chunk++)
-        for (uint32_t tile = 0; tile < call->trips; tile++)
+        for (uint32_t tile = 0;
+             peal_plan_holds(call->plan, r, PLAN_BUF_IN, chunk) && tile < call->trips; tile++)
             model_user(m, rank->call, r, 0, chunk, tile)->value =
                 (struct model_value){.tree = model_mix(model_mix(r, chunk), tile),
                                      .call = rank->call,
