@@ -120,12 +120,10 @@ static double lane_interval(const struct candidate *candidate, uint32_t lane, do
     return sum;
 }
 
-void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
+/* All stages, one after the other. */
+static void cost_first_tile(const struct candidate *candidate, double tile, struct cost *cost)
 {
-    double trips = trips_of(candidate, (double)bytes) * (candidate->cells ? candidate->cells : 1);
-    double tile = (double)bytes / trips;
     double worst = 0;
-    *cost = (struct cost){0, 0, candidate->total_resource, 0};
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         const struct stage *stage = &candidate->stage[i];
         double fixed, busy = busy_us(stage, tile, &fixed);
@@ -138,8 +136,12 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
         }
     }
     cost->time_us += cost->alpha_us;
-    if (trips < 2)
-        return;
+}
+
+/* What each further one adds. */
+static void cost_further_tiles(const struct candidate *candidate, double tile, double trips,
+                               struct cost *cost)
+{
     double interval = candidate->total_us_per_byte * tile, alpha = 0;
     for (uint32_t lane = 0; lane < candidate->nstages; lane++) {
         double lane_alpha;
@@ -151,6 +153,20 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
     }
     cost->time_us += (trips - 1) * interval;
     cost->alpha_us += (trips - 1) * alpha;
+}
+
+void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
+{
+    double trips = trips_of(candidate, (double)bytes) * (candidate->cells ? candidate->cells : 1);
+    double tile = (double)bytes / trips, least = candidate->total_us_per_byte * (double)bytes;
+    *cost = (struct cost){0, 0, candidate->total_resource, 0};
+    cost_first_tile(candidate, tile, cost);
+    if (trips >= 2)
+        cost_further_tiles(candidate, tile, trips, cost);
+    /* Channels that go separate ways still share what the busiest resource carries. */
+    if (cost->time_us < least)
+        *cost = (struct cost){least, cost->alpha_us, candidate->total_resource, 0};
+    cost->alpha_us = cost->alpha_us < cost->time_us ? cost->alpha_us : cost->time_us;
 }
 
 double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes)

@@ -157,10 +157,10 @@ static struct level_place fed_tree(uint32_t n, uint32_t tree, uint32_t root, uin
 
 uint32_t peal_level_tree_root(uint32_t n, uint32_t tree)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (peal_tree_place(n, tree, i).parent == NO_RANK)
-            return i;
-    return 0;
+    uint32_t at = 0, up = peal_tree_parent(n, tree, at);
+    for (; up != NO_RANK; up = peal_tree_parent(n, tree, at))
+        at = up;
+    return at;
 }
 
 struct level_place peal_level_place(const struct level_way *way, uint32_t root, uint32_t self)

@@ -116,7 +116,6 @@ struct machine {
     uint32_t *chunk;         /* and back */
     uint32_t tiles;          /* chunks x trips */
     uint32_t per_block;      /* chunks of the plan in a block */
-    uint32_t *place;         /* of a list of pairs: [block][in, out], its number among its rank's */
     uint32_t *of_block;      /* chunks of the part before each block; one more than blocks */
     uint64_t slots;          /* region slots of one rank and parity */
     struct held_cells *held; /* [rank][in, out] */
@@ -300,8 +299,7 @@ static peal_status number_blocks(struct machine *m)
     uint32_t blocks = peal_plan_blocks(m->plan);
     m->per_block = m->plan->nchunks / blocks;
     m->of_block = peal_calloc(m->ctx, (size_t)blocks + 1, sizeof(uint32_t));
-    m->place = peal_calloc(m->ctx, 2 * (size_t)m->plan->npairs + 1, sizeof(uint32_t));
-    if (!m->of_block || !m->place)
+    if (!m->of_block)
         return PEAL_ERR_MEMORY;
     for (uint32_t c = 0; c < m->plan->nchunks; c++)
         m->of_block[c / m->per_block + 1] += m->dense[c] != NOBODY;
