@@ -173,6 +173,8 @@ int output_open(const struct cli *cli, struct output *output);
 /* Keeps what was written when code is EXIT_YES or EXIT_NO; gives code, or what went wrong. */
 int output_close(struct output *output, int code);
 peal_status output_write(void *user, const char *data, size_t bytes); /* a peal_write_fn */
+/* How a file that the output is to refer to is named there (topo_cluster.c). */
+int path_from_output(const struct cli *cli, const char *host, char *path, size_t size);
 /* A plan file as the whole output. */
 int save_table(const struct cli *cli, const peal_table *table);
 int output_coloured(const struct output *output);

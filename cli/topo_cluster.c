@@ -19,9 +19,8 @@ static char *directory(const char *path)
 
 /* A cluster finds its host's file from its own directory: beside it by name, elsewhere by the
  * whole path. What goes to standard output is taken to stay here. */
-static int refer(const struct cli *cli, char *path, size_t size)
+int path_from_output(const struct cli *cli, const char *host, char *path, size_t size)
 {
-    const char *host = cli->operand[0];
     const char *out = cli->value[OPT_OUTPUT];
     if (strcmp(host, "-") == 0 || strncmp(host, "host:", 5) == 0)
         return say_usage("a cluster refers to a file; '%s' is none", host);
@@ -64,7 +63,7 @@ int topo_cluster(struct cli *cli)
     if (cli_given(cli, OPT_JSON))
         return say_usage("'peal topo cluster' writes XML; 'peal topo --json' reads it");
     CLI_TRY(read_cluster(cli, &params));
-    CLI_TRY(refer(cli, path, sizeof path));
+    CLI_TRY(path_from_output(cli, cli->operand[0], path, sizeof path));
     params.host_path = path;
     CLI_TRY(load_fabric(cli, cli->operand[0], &host)); /* nothing refers to what is no host */
     peal_fabric_destroy(host);

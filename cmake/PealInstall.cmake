@@ -40,6 +40,8 @@ endforeach()
 
 install(DIRECTORY examples/topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/peal
         FILES_MATCHING PATTERN "*.xml")
+install(DIRECTORY examples/profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/peal
+        FILES_MATCHING PATTERN "*.xml")
 install(FILES schema/peal-plan.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/peal/schema)
 file(GLOB peal_man_pages CONFIGURE_DEPENDS docs/*.1)
 if(peal_man_pages)

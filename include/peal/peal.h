@@ -844,6 +844,124 @@ PEAL_API PEAL_CHECK peal_status peal_estimate_write(const peal_estimate *estimat
                                                     peal_write_fn write, void *user,
                                                     peal_diag *diag);
 
+/* ---- measurements and the lines through them ------------------------------- */
+
+/* Tables of measured times, series by series. */
+typedef struct peal_measured peal_measured;
+
+typedef struct peal_point {
+    uint64_t bytes; /* as nccl-tests counts them */
+    double time_us;
+} peal_point;
+
+typedef struct peal_series_info {
+    size_t size;
+    char name[192];
+    char system[64];    /* the machine; "": not known */
+    int has_collective; /* 0: a transfer between two, or not known */
+    peal_collective collective;
+    uint32_t ranks; /* 0: the text does not say */
+    uint32_t nodes; /* as ranks */
+    int has_link;   /* it was measured over one class of links */
+    peal_link_class link;
+    uint32_t points;
+    uint32_t line; /* of the first one */
+} peal_series_info;
+
+/* An empty set. Errors: ARG, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_measured_create(peal_ctx *ctx, peal_measured **measured_out);
+PEAL_API void peal_measured_destroy(peal_measured *measured);
+/* Adds the series of a text: the tables of nccl-tests, rccl-tests and peal bench, of the OSU
+ * micro-benchmarks, or columns with names between tabs (docs/costs.md). `path` names the text in
+ * errors. On an error nothing is added. Errors: ARG, INPUT (with the line), LIMIT, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_measured_read(peal_measured *measured, const char *data,
+                                                   size_t bytes, const char *path, peal_diag *diag);
+/* Adds points to the series of info's name, which is made if there is none (info's points and line
+ * do not count). Errors: ARG (no name, a size of 0, a time that is not above 0), LIMIT, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_measured_add(peal_measured *measured,
+                                                  const peal_series_info *info,
+                                                  const peal_point *points, uint32_t count,
+                                                  peal_diag *diag);
+PEAL_API uint32_t peal_measured_count(const peal_measured *measured);
+/* Of series `index`; the points live until the set is changed. Errors: ARG. */
+PEAL_API PEAL_CHECK peal_status peal_measured_get(const peal_measured *measured, uint32_t index,
+                                                  peal_series_info *info,
+                                                  const peal_point **points_out);
+
+#define PEAL_FIT_SEGMENTS 4
+
+/* time = alpha_us + bytes / beta_gbs, from min_bytes to max_bytes. The intervals hold the true
+ * value with 95 % confidence. */
+typedef struct peal_fit_segment {
+    uint64_t min_bytes;
+    uint64_t max_bytes;
+    double alpha_us; /* of the line at 0 bytes: below 0 where lines bend upwards */
+    double alpha_low_us;
+    double alpha_high_us;
+    double beta_gbs; /* 0: the time does not grow with the size */
+    double beta_low_gbs;
+    double beta_high_gbs; /* 0: no bound */
+    uint32_t points;
+} peal_fit_segment;
+
+typedef struct peal_fit {
+    size_t size;
+    uint32_t segments;
+    peal_fit_segment segment[PEAL_FIT_SEGMENTS];
+    double alpha_us;        /* of the first segment */
+    double beta_gbs;        /* of the last one */
+    double crossover_bytes; /* S* = alpha * beta: below it the start-up is the larger part */
+    uint32_t sizes;         /* fitted; of several times of one size the median */
+    uint32_t parameters;    /* alpha, a beta for each segment, the places between them */
+    uint32_t outliers;      /* sizes that counted for less than half */
+    double error;           /* exp(mean |ln(fitted / measured)|) - 1 */
+    double worst_error;     /* of the worst size: fitted / measured - 1 */
+    uint64_t worst_bytes;
+} peal_fit;
+
+/* Fits at most max_segments (0: 4) straight lines that meet. Deviations are relative and Huber's;
+ * how many lines is decided by Bayes' information criterion. Errors: ARG (fewer than 2 sizes, a
+ * time that is not above 0), LIMIT (more than 1024 sizes), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_fit_points(peal_ctx *ctx, const peal_point *points,
+                                                uint32_t count, uint32_t max_segments,
+                                                peal_diag *diag, peal_fit *fit);
+/* The time in us that a fit gives for a size; beyond the fitted ones the outer lines go on. */
+PEAL_API double peal_fit_time(const peal_fit *fit, uint64_t bytes);
+
+typedef struct peal_fit_shape {
+    size_t size;
+    peal_collective collective;
+    uint32_t ranks;
+    uint32_t nodes;
+} peal_fit_shape;
+/* The time in us that a fit of one collective gives for another one, or for other numbers of ranks
+ * or nodes, by what each moves and how many stages it has (docs/costs.md). 0: it cannot say, since
+ * one of the two uses links that the other does not. */
+PEAL_API double peal_fit_time_as(const peal_fit *fit, const peal_fit_shape *fitted,
+                                 const peal_fit_shape *wanted, uint64_t bytes);
+
+/* One class of links, for peal_profile_write. */
+typedef struct peal_profile_cost {
+    size_t size;
+    peal_link_class link;
+    double alpha_us; /* 0: not stated */
+    double beta_gbs; /* 0: not stated */
+} peal_profile_cost;
+/* What a series says of its class of links: that of info->link, else of the network where there
+ * are several nodes. nics: of a node, that share what crosses (0: one). Errors: ARG (neither class
+ * nor numbers of ranks are known). */
+PEAL_API PEAL_CHECK peal_status peal_fit_cost(const peal_fit *fit, const peal_series_info *info,
+                                              uint32_t nics, peal_diag *diag,
+                                              peal_profile_cost *cost);
+/* Writes a topology with these costs, which peal_fabric_load reads (docs/topology-xml.md): hosts of
+ * the given file (NULL: of `ranks` ranks without accelerators). Errors: ARG, MEMORY, and the
+ * writer's. */
+PEAL_API PEAL_CHECK peal_status peal_profile_write(peal_ctx *ctx, const char *host_path,
+                                                   uint32_t hosts, uint32_t ranks,
+                                                   const peal_profile_cost *costs, uint32_t count,
+                                                   peal_write_fn write, void *user,
+                                                   peal_diag *diag);
+
 /* ---- running ------------------------------------------------------------ */
 
 typedef struct peal_world peal_world;

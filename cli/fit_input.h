@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measured tables for peal fit and peal compare. */
+#ifndef PEAL_CLI_FIT_INPUT_H
+#define PEAL_CLI_FIT_INPUT_H
+
+#include "cli.h"
+
+/* Adds a file's series; a text, or the JSON of peal bench. */
+int read_measured(struct cli *cli, const char *path, peal_measured *measured);
+/* A series, with what the command line says of tables that do not. */
+int get_series(const struct cli *cli, const peal_measured *measured, uint32_t index,
+               peal_series_info *info, const peal_point **point);
+/* This machine's paths, as series with a class of links, or none that crosses one (memory). */
+int measure_paths(struct cli *cli, peal_measured *measured);
+const char *link_word(uint32_t index); /* classes of links */
+
+#endif

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# peal fit and peal compare: tables in, lines, profiles, predictions and causes of loss out.
+# shellcheck source=tests/support/cli.sh
+. "$PEAL_SOURCE/tests/support/cli.sh"
+h100=$topologies/dgx-h100.xml
+two=$topologies/cluster-h100-2.xml
+seeds=$PEAL_SOURCE/tests/fuzz/corpus/measured
+
+# 20 us and 100 GB/s, as a table of columns.
+{
+    printf 'bytes\ttime_us\tcollective\tranks\tnodes\tsystem\n'
+    for ((b = 1024; b <= 1 << 30; b *= 4)); do
+        awk "BEGIN { printf \"%d\t%.6f\tallreduce\t8\t1\tm\n\", $b, 20 + $b / 100e3 }"
+    done
+} >table.tsv
+expect 0 "$PEAL" fit table.tsv
+expect_out 'alpha 20.0 us, beta 100 GB/s, S\* = alpha x beta = .* bytes: below it latency-bound'
+expect_out '1 line, 2 parameters'
+expect 0 "$PEAL" fit table.tsv --json
+expect_json 'j["schema"] == "peal.fit/1" and len(j["series"]) == 1'
+expect_json '(lambda s: abs(s["alpha_us"] - 20) < 1e-3 and abs(s["beta_gbs"] - 100) < 1e-2)(j["series"][0])'
+expect_json 'all(p["latency_bound"] == (p["bytes"] < 2000000) for p in j["series"][0]["points"])'
+expect 0 "$PEAL" fit table.tsv --hold-out --json
+expect_json 'j["series"][0]["predicted"]["error"] < 1e-4 and j["series"][0]["predicted"]["points"] == 5'
+
+# From one series to others of the same machine.
+sed '1!s/allreduce/allgather/' table.tsv >other.tsv
+expect 0 "$PEAL" fit table.tsv other.tsv --from m/allreduce/8/1 --json
+expect_json 'j["series"][1]["predicted"]["points"] == 11 and "predicted" not in j["series"][0]'
+expect_json '0.2 < j["series"][1]["predicted"]["error"] < 1'
+expect 2 "$PEAL" fit table.tsv --from nothing
+expect_err 'no series'
+
+# Profiles that load: of ranks in one memory, of one host's file, of several.
+expect 0 "$PEAL" fit table.tsv --link shm -o shm.xml
+expect_out 'alpha 20'
+expect 0 "$PEAL" topo shm.xml --json
+expect_json 'len(j["ranks"]) == 8'
+expect 0 "$PEAL" fit table.tsv --link nvlink --topology "$h100" -o fitted.xml
+grep -q 'cost link="nvlink" alpha-us="3.333" beta-gbs="175"' fitted.xml || die "the cost of NVLink"
+expect 0 "$PEAL" plan fitted.xml --bytes 1G
+sed '1!s/\t8\t1\t/\t16\t2\t/' table.tsv >two.tsv
+expect 0 "$PEAL" fit two.tsv --topology "$h100" -o net.xml
+grep -q 'cost link="net" alpha-us="2.5" beta-gbs="12.5"' net.xml || die "the cost of the network"
+expect 0 "$PEAL" topo net.xml --json
+expect_json 'len(j["ranks"]) == 16 and len({r["node"] for r in j["ranks"]}) == 2'
+expect 3 "$PEAL" fit two.tsv --topology "$two" -o no.xml
+expect 3 "$PEAL" fit table.tsv -o no.xml
+expect_err 'what class of links'
+[ ! -e no.xml ] || die "a profile of nothing"
+for profile in "$PEAL_SOURCE"/examples/profiles/*.xml; do
+    expect 0 "$PEAL" plan "$profile" --bytes 1M:1G
+done
+
+# What bench writes, both ways.
+expect 0 "$PEAL" bench host:2 --sizes 8:64K --iters 3 -o bench.txt
+expect 0 "$PEAL" bench host:2 --sizes 8:64K --iters 3 --json -o bench.json
+expect 0 "$PEAL" fit bench.txt bench.json --segments 1 --json
+expect_json '[(s["collective"], s["ranks"], s["link"]) for s in j["series"]] == 2 * [("allreduce", 2, "shm")]'
+expect 0 "$PEAL" fit "$seeds/nccl.txt" "$seeds/osu.txt" --json
+expect_json '[s["sizes"] for s in j["series"]] == [4, 4, 2]'
+expect 0 "$PEAL" fit - --json <"$seeds/osu.txt"
+
+# This machine.
+expect 0 "$PEAL" fit --measure --sizes 4:64K
+expect_out '^loopback TCP: 15 sizes'
+expect_out '^cuda: absent; rdma: absent'
+expect 0 "$PEAL" fit --measure --sizes 4:1K --segments 1 -o host.xml
+expect 0 "$PEAL" plan host.xml --bytes 8:1M
+
+# Errors have a place.
+expect 3 "$PEAL" fit "$seeds/short.tsv"
+expect_err 'short.tsv:3: error: 1 columns'
+expect 3 "$PEAL" fit "$seeds/row.txt"
+expect_err 'row.txt:2: error: '
+echo '{"schema": "peal.bench/1", "rows": [{}]}' >bad.json
+expect 3 "$PEAL" fit bad.json
+expect_err 'bad.json:1: error: row 0'
+printf '{\n"rows": ' >bad.json
+expect 3 "$PEAL" fit bad.json
+expect_err 'bad.json:2:'
+expect 3 "$PEAL" fit /nonexistent
+expect 2 "$PEAL" fit
+expect 2 "$PEAL" fit table.tsv --segments 5
+expect 2 "$PEAL" fit table.tsv --hold-out --from x
+expect 2 "$PEAL" fit --measure table.tsv
+expect 2 "$PEAL" fit --measure --sizes 0:8
+
+# ---- compare
+command -v python3 >/dev/null || exit 0
+sizes=$(for ((b = 1024; b <= 1 << 30; b *= 4)); do echo $b; done)
+{
+    printf 'bytes\ttime_us\tcollective\n'
+    for b in $sizes; do printf '%d\t1\tallreduce\n' "$b"; done
+} >ones.tsv
+expect 0 "$PEAL" compare "$two" ones.tsv --json
+cp out predicted.json
+made() { # made FILE EXPRESSION over t and b: a table of predictions with that done to them
+    python3 -c '
+import json, sys
+print("bytes\ttime_us\tcollective")
+for s in json.load(open("predicted.json"))["sizes"]:
+    t, b = s["predicted_us"], s["bytes"]
+    print(b, eval(sys.argv[1]), "allreduce", sep="\t")' "$2" >"$1"
+}
+made same.tsv t
+expect 0 "$PEAL" compare "$two" same.tsv
+expect_out 'sizes take at most 1.25 times the prediction'
+grep -qE '^- ' out && die "losses where there are none"
+expect 0 "$PEAL" compare "$two" same.tsv --json
+expect_json 'j["schema"] == "peal.compare/1" and all(s["loss"] == "none" and abs(s["ratio"] - 1) < 1e-6 for s in j["sizes"])'
+expect_json 'all(s["bound_us"] <= s["predicted_us"] * 1.000001 for s in j["sizes"])'
+made nic.tsv 't if b < 1 << 24 else t * 8 / 7'
+expect 0 "$PEAL" compare "$two" nic.tsv
+expect_out 'as if 1 of the 8 NICs of a host were missing'
+made floor.tsv 't + 60'
+expect 0 "$PEAL" compare "$two" floor.tsv
+expect_out '^- small sizes: a latency floor'
+expect 0 "$PEAL" compare "$two" floor.tsv --json
+expect_json 'j["sizes"][0]["loss"] == "latency" and j["sizes"][-1]["loss"] == "none" and j["missing_nics"] == 0'
+made bump.tsv 't * (3 if 1 << 18 <= b <= 1 << 22 else 1)'
+expect 0 "$PEAL" compare "$two" bump.tsv --json
+expect_json 'j["wrong_algorithm"] == [{"min_bytes": 1 << 18, "max_bytes": 1 << 22}]'
+expect 0 "$PEAL" compare "$two" bump.tsv
+expect_out '^- 256K to 4M: slower than the sizes on both sides'
+expect 2 "$PEAL" compare "$two"
+expect 2 "$PEAL" compare "$two" "$seeds/osu.txt" --series nothing
+expect 3 "$PEAL" compare "$h100" two.tsv
+expect_err 'is of 16 ranks, the topology has 8'
+cut -f 1,2 ones.tsv >nameless.tsv
+expect 2 "$PEAL" compare "$two" nameless.tsv
+expect_err '--collective does'
+expect 0 "$PEAL" compare "$two" nameless.tsv -c allgather
