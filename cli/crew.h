@@ -23,6 +23,8 @@ struct job {
     uint32_t calls;     /* back to back in a round, each with buffers of its own if checked */
     uint64_t budget_us; /* not 0: then as many calls on the same buffers as fit, rounds times */
     uint32_t burst;     /* not 0: so many instead */
+    peal_wire wire;     /* of the row that serves it: elements are rounded on their way, */
+    uint32_t roundings; /* at most so often */
 };
 
 struct wrong {

@@ -210,6 +210,23 @@ static double float_result(const struct elem_job *job, struct type type, uint64_
     return (double)((float)result / (float)job->ranks);
 }
 
+double elem_magnitude(const struct elem_job *job, uint32_t rank, uint64_t index)
+{
+    struct type type = type_of(job->dtype);
+    double sum = 0;
+    if (job->moved)
+        return fabs(float_input(job, type, rank, index));
+    for (uint32_t r = 0; r < job->ranks; r++)
+        sum += fabs(float_input(job, type, r, index));
+    return job->op == PEAL_AVG ? sum / job->ranks : sum;
+}
+
+/* Whole numbers up to 2^(mantissa + 1) by all ranks together, times the largest scale. */
+double elem_largest(const struct elem_job *job)
+{
+    return 8 * ldexp(1, (int)type_of(job->dtype).mantissa + 1);
+}
+
 /* ---- blocks of elements */
 
 static void store_int(unsigned bits, uint64_t value, void *to, uint64_t at)

@@ -15,12 +15,21 @@ struct elem_job {
     uint32_t ranks;
     uint64_t seed;
     int plain; /* 1: any bits; no result is asked for */
+    int moved; /* 1: one rank's numbers, not reduced */
 };
 
 /* Elements [first, first + count) of a rank's input; of the result of all ranks. */
 void elem_input(const struct elem_job *job, uint32_t rank, uint64_t first, uint64_t count,
                 void *to);
 void elem_result(const struct elem_job *job, uint64_t first, uint64_t count, void *to);
+/* The sum of all ranks' magnitudes of an element, or of one rank's where nothing is reduced, and
+ * more than that of any element. */
+double elem_magnitude(const struct elem_job *job, uint32_t rank, uint64_t index);
+double elem_largest(const struct elem_job *job);
+/* How far a result may be off, of contributions of that magnitude rounded so often; `largest`
+ * bounds the elements beside it. */
+double elem_wire_bound(const struct elem_job *job, peal_wire wire, uint32_t roundings,
+                       double magnitude, double largest);
 /* An element in words. */
 #define ELEM_TEXT 40
 const char *elem_text(peal_dtype dtype, const void *element, char *text);

@@ -161,6 +161,7 @@ void json_row(json_t *object, const peal_row_info *row)
     json_count(object, "channels", row->channels);
     json_count(object, "tile_bytes", row->tile_bytes);
     json_text(object, "protocol", row->protocol);
+    json_text(object, "wire", row->wire == PEAL_WIRE_NONE ? NULL : peal_wire_name(row->wire));
     json_t *engines = json_child(object, "engines");
     for (uint32_t c = 0; c < PEAL_LINK_CLASS_COUNT; c++)
         if (row->move_engines[c])

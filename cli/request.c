@@ -48,6 +48,19 @@ static int read_engines(const struct cli *cli, peal_request *request)
     return EXIT_YES;
 }
 
+static int read_wire(const struct cli *cli, peal_request *request)
+{
+    const char *word = cli->value[OPT_WIRE];
+    if (!word)
+        return EXIT_YES;
+    for (int i = PEAL_WIRE_NONE + 1; i < PEAL_WIRE_COUNT; i++)
+        if (strcmp(word, peal_wire_name((peal_wire)i)) == 0) {
+            request->wire = (peal_wire)i;
+            return EXIT_YES;
+        }
+    return say_usage("--wire is bf16 or fp8, not '%s'", word);
+}
+
 int read_request(struct cli *cli, peal_request *request)
 {
     uint32_t list[LIST_MAX], count = 0;
@@ -78,6 +91,7 @@ int read_request(struct cli *cli, peal_request *request)
         return say_usage("--max-sms 0: that is --zero-sm");
     request->zero_sm = cli_given(cli, OPT_ZERO_SM);
     request->deterministic = cli_given(cli, OPT_DETERMINISTIC);
+    CLI_TRY(read_wire(cli, request));
     return read_engines(cli, request);
 }
 
@@ -241,7 +255,7 @@ int check_decided(const struct cli *cli, const peal_table *table)
         OPT_ALGORITHM, OPT_CHANNELS, OPT_GATEWAYS,   OPT_TILE,          OPT_SCRATCH,
         OPT_ENGINE,    OPT_SM_PRICE, OPT_NCCL_GRAPH, OPT_DETERMINISTIC, OPT_MAX_SMS,
         OPT_ZERO_SM,   OPT_GROUP,    OPT_SIBLINGS,   OPT_GRID,          OPT_AXIS,
-        OPT_INCAST,    OPT_LEVELS,   OPT_INNER,      OPT_OUTER};
+        OPT_INCAST,    OPT_LEVELS,   OPT_INNER,      OPT_OUTER,         OPT_WIRE};
     peal_table_info info = {.size = sizeof info};
     uint32_t ranks;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));

@@ -29,6 +29,22 @@ int find_row(const peal_table *table, const struct job *job, uint32_t ranks, pea
            peal_table_row(table, index, row) == PEAL_OK;
 }
 
+int note_wire(peal_table *table, struct job *jobs, uint32_t count, uint32_t ranks)
+{
+    peal_row_info row;
+    peal_diag diag = PEAL_DIAG_INIT;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!find_row(table, &jobs[i], ranks, &row) || row.wire == PEAL_WIRE_NONE)
+            continue;
+        if (row.wire_roundings == 0)
+            CLI_TRY(say_diag(peal_table_verify(table, NULL, NULL, NULL, &diag), &diag));
+        (void)find_row(table, &jobs[i], ranks, &row);
+        jobs[i].wire = row.wire;
+        jobs[i].roundings = row.wire_roundings;
+    }
+    return EXIT_YES;
+}
+
 int check_sizes(const peal_table *table, const struct job *jobs, uint32_t count, uint32_t ranks)
 {
     peal_row_info row;

@@ -43,6 +43,8 @@ void self_prepare(const struct self *self, uint32_t call, uint32_t round);
 /* Of all results of a round, this rank makes its part of the elements. */
 void self_expect(const struct self *self);
 void self_check(const struct self *self, uint32_t call, uint32_t round);
+/* Where elements are rounded: that all ranks hold the same bits. 0: somebody has failed. */
+int self_compare(const struct self *self, uint32_t call);
 /* Around a checked barrier. */
 void self_enter(struct self *self);
 void self_leave(const struct self *self);

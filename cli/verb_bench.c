@@ -362,6 +362,7 @@ static int bench_jobs(struct bench *bench, const peal_fabric *fabric, struct job
         CLI_TRY(plan_jobs(bench, fabric, jobs));
     crew->table = bench->table;
     CLI_TRY(check_sizes(bench->table, crew->jobs, crew->njobs, crew->ranks));
+    CLI_TRY(note_wire(bench->table, jobs, crew->njobs, crew->ranks));
     return measure(bench);
 }
 

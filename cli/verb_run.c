@@ -31,6 +31,7 @@ static void keep(struct run *run, const struct crew *crew, uint32_t number)
 static int run_jobs(struct run *run, peal_table *table, const struct jobs *jobs, uint32_t ranks)
 {
     CLI_TRY(check_sizes(table, jobs->list, jobs->count, ranks));
+    CLI_TRY(note_wire(table, jobs->list, jobs->count, ranks));
     struct crew crew = run->crew;
     crew.table = table;
     crew.ranks = ranks;

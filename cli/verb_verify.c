@@ -76,6 +76,18 @@ static void print_orders(const peal_table *table, uint32_t rows, FILE *file)
     }
 }
 
+/* How often elements are rounded on their way, where they are. */
+static void print_wires(const peal_table *table, uint32_t rows, FILE *file)
+{
+    for (uint32_t i = 0; i < rows; i++) {
+        peal_row_info row = {.size = sizeof row};
+        if (peal_table_row(table, i, &row) == PEAL_OK && row.wire != PEAL_WIRE_NONE)
+            fprintf(file, "row %lu: %s on the wire, each contribution rounded at most %lu time%s\n",
+                    (unsigned long)i, peal_wire_name(row.wire), (unsigned long)row.wire_roundings,
+                    row.wire_roundings == 1 ? "" : "s");
+    }
+}
+
 static void json_orders(json_t *root, const peal_table *table, uint32_t rows)
 {
     json_t *list = json_list(root, "orders");
@@ -88,6 +100,8 @@ static void json_orders(json_t *root, const peal_table *table, uint32_t rows)
         json_t *item = json_item(list);
         json_count(item, "row", i);
         json_text(item, "order", row.order ? text : NULL);
+        json_text(item, "wire", row.wire ? peal_wire_name(row.wire) : NULL);
+        json_count(item, "wire_roundings", row.wire_roundings);
     }
 }
 
@@ -154,6 +168,8 @@ static int prove(struct cli *cli, peal_table *table, const peal_fabric *fabric,
         print_summary(&report, &info, actions, status == PEAL_OK, seconds, output->file);
     if (!root && status == PEAL_OK)
         print_orders(table, info.rows, output->file);
+    if (!root && status == PEAL_OK)
+        print_wires(table, info.rows, output->file);
     if (status == PEAL_ERR_UNPROVEN)
         return EXIT_NO; /* the findings have been told */
     return status == PEAL_OK ? EXIT_YES : say_diag(status, &diag);

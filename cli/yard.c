@@ -46,7 +46,8 @@ struct yard *yard_make(const struct crew *crew)
     uint64_t results = whole_pages(crew->njobs * sizeof(struct result));
     uint64_t times = whole_pages(times_bytes(crew));
     uint64_t entered = whole_pages(crew->ranks * sizeof(atomic_uint));
-    uint64_t total = head + results + times + entered + whole_pages(expected_bytes(crew));
+    uint64_t digests = whole_pages(crew->ranks * sizeof(uint64_t));
+    uint64_t total = head + results + times + entered + digests + whole_pages(expected_bytes(crew));
     char *memory = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
@@ -60,7 +61,8 @@ struct yard *yard_make(const struct crew *crew)
     yard->results = (struct result *)(void *)(memory + head);
     yard->times = (double *)(void *)(memory + head + results);
     yard->entered = (atomic_uint *)(void *)(memory + head + results + times);
-    yard->expected = memory + head + results + times + entered;
+    yard->digest = (uint64_t *)(void *)(memory + head + results + times + entered);
+    yard->expected = memory + head + results + times + entered + digests;
     yard->bytes = (size_t)total;
     (void)sem_init(&yard->ended, 1, 0);
     return yard;

@@ -28,6 +28,7 @@ struct yard {
     struct result *results;
     double *times;        /* [round][rank] of the job under way */
     atomic_uint *entered; /* [rank] barriers that it has entered */
+    uint64_t *digest;     /* [rank] of its output, where all ranks have to have one */
     char *expected;       /* results of the job under way, one for each call of a round */
     size_t bytes;         /* of this mapping */
 };

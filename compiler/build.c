@@ -42,8 +42,17 @@ uint32_t peal_build_region(struct build *b, uint8_t buffer, uint32_t width, uint
         return 0;
     }
     plan->regions[plan->nregions] =
-        (struct plan_region){buffer, (uint16_t)width, (uint16_t)depth, slot_bytes};
+        (struct plan_region){buffer, (uint16_t)width, (uint16_t)depth, slot_bytes, 0};
     return plan->nregions++;
+}
+
+uint32_t peal_build_wire_region(struct build *b, uint8_t wire, uint32_t width, uint32_t depth,
+                                uint64_t slot_bytes)
+{
+    uint32_t region = peal_build_region(b, PLAN_BUF_SCRATCH, width, depth, slot_bytes);
+    if (b->status == PEAL_OK)
+        b->plan->regions[region].wire = wire;
+    return region;
 }
 
 void peal_build_lane(struct build *b)
@@ -251,6 +260,24 @@ void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struc
         step.event = (uint8_t)b->next_event;
         b->events |= 1u << b->next_event;
     }
+    add_step(b, &step);
+}
+
+void peal_build_convert(struct build *b, uint8_t op, uint32_t chunk, const struct plan_operand *src,
+                        uint32_t ndst, const struct plan_operand *dst)
+{
+    struct plan_step step = {.op = op,
+                             .engine = PEAL_ENGINE_SM,
+                             .event = PLAN_NO_EVENT,
+                             .after = PLAN_NO_EVENT,
+                             .nsrc = 1,
+                             .ndst = (uint8_t)ndst,
+                             .chunk = chunk};
+    if (ndst > PLAN_OPERANDS_MAX) {
+        fail(b, PEAL_ERR_LIMIT);
+        return;
+    }
+    step.operands = add_operands(b, 1, src, ndst, dst);
     add_step(b, &step);
 }
 

@@ -183,6 +183,7 @@ struct candidate {
     uint64_t slots;      /* scratch slots of a rank, both parities; twice as many when tiled */
     double hop_share;    /* of the message, carried by one hop */
     uint32_t radix;      /* bruck */
+    uint8_t wire;        /* compressed: PLAN_WIRE_* */
     enum twohop_order twohop;
     uint32_t window;       /* senders that a receiver lets send at once; 0: all */
     uint64_t net_messages; /* that cross hosts, of the rank with most; 0: none, or not counted */
@@ -339,6 +340,9 @@ struct plan_operand peal_op_user(uint32_t rank, uint8_t buffer, uint32_t chunk);
 struct plan_operand peal_op_slot(uint32_t rank, uint8_t buffer, uint32_t region, uint32_t slot);
 uint32_t peal_build_region(struct build *b, uint8_t buffer, uint32_t width, uint32_t depth,
                            uint64_t slot_bytes);
+/* Slots that hold packed elements; wire: PLAN_WIRE_*. */
+uint32_t peal_build_wire_region(struct build *b, uint8_t wire, uint32_t width, uint32_t depth,
+                                uint64_t slot_bytes);
 void peal_build_lane(struct build *b);
 void peal_build_section(struct build *b, uint32_t section);
 /* The next move or push takes `span` chunks as one message: the one it names, and each so much
@@ -349,6 +353,9 @@ void peal_build_jump(struct build *b, uint32_t jump);
 /* reduce when nsrc > 1, else copy, put or get by where the operands lie. */
 void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struct plan_operand *src,
                      uint32_t ndst, const struct plan_operand *dst, uint8_t engine, int final);
+/* PLAN_PACK or PLAN_UNPACK, by the lane itself. */
+void peal_build_convert(struct build *b, uint8_t op, uint32_t chunk, const struct plan_operand *src,
+                        uint32_t ndst, const struct plan_operand *dst);
 /* A move to one remote destination by whatever engine the hop has, and the signal behind it. */
 void peal_build_push(struct build *b, uint32_t chunk, struct plan_operand src,
                      struct plan_operand dst, uint32_t sem);
@@ -411,6 +418,8 @@ peal_status peal_level_request(struct planner *planner, peal_diag *diag);
 void peal_level_layout_free(struct level_layout *layout);
 
 peal_status peal_direct_enumerate(struct planner *planner);
+/* Packed bytes for a byte of float32; 1 where nothing can be packed. */
+double peal_compressed_ratio(const peal_request *request);
 
 /* ---- shapes --------------------------------------------------------------- */
 

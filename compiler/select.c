@@ -181,7 +181,8 @@ static void describe_binding(const struct candidate *candidate, const struct cos
 double peal_planner_bound(const struct planner *planner, uint64_t bytes)
 {
     const struct group *group = &planner->group;
-    double move = group->bound_beta[planner->request.collective] * (double)bytes;
+    double move = group->bound_beta[planner->request.collective] * (double)bytes *
+                  peal_compressed_ratio(&planner->request);
     return move > group->bound_alpha ? move : group->bound_alpha;
 }
 
@@ -228,6 +229,7 @@ static void describe(const struct planner *planner, uint32_t index, uint64_t min
         peal_copy_text(info->bound_cut, sizeof info->bound_cut, planner->group.cut);
     if (planner->request.collective == PEAL_REDUCE_SCATTER)
         peal_copy_text(info->bound_cut, sizeof info->bound_cut, planner->group.cut_in);
+    info->wire = (peal_wire)candidate->wire;
     info->latency_bound = high.alpha_us * 2 > high.time_us;
     describe_binding(candidate, &high, info->binding, sizeof info->binding);
 }
@@ -309,6 +311,8 @@ static peal_status read_request(struct planner *planner, const peal_request *req
         return peal_fail(diag, PEAL_ERR_ARG, "a tile is a multiple of %u bytes", PLAN_ALIGN);
     if (!(to->sm_price >= 0 && to->sm_price <= 1000))
         return peal_fail(diag, PEAL_ERR_ARG, "the price of an SM lies between 0 and 1000");
+    if ((unsigned)to->wire >= PEAL_WIRE_COUNT)
+        return peal_fail(diag, PEAL_ERR_ARG, "unknown wire format number %d", (int)to->wire);
     PEAL_TRY(check_zero_sm(to, diag));
     PEAL_TRY(peal_level_request(planner, diag));
     return read_algorithm(planner, diag);
@@ -451,6 +455,11 @@ static peal_status enumerate(struct planner *planner, peal_diag *diag)
         name_binding(planner, &planner->candidates[i]);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "costing failed: %s", peal_status_text(status));
+    if (!planner->count && planner->algorithm == ALGO_COMPRESSED &&
+        planner->request.wire == PEAL_WIRE_NONE)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                         "compressed rounds elements on the wire, which has to be asked for: "
+                         "bf16 or fp8");
     if (!planner->count)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
                          "no algorithm serves %s by %u ranks on %u hosts with these parameters%s",

@@ -293,6 +293,10 @@ void peal_sim_path(const struct peal_sim *sim, uint32_t from, uint32_t to, struc
 /* Bytes of each chunk (nchunks + 1 of them, of the plan's context), and the trips. */
 peal_status peal_sim_cut(const struct peal_plan *plan, uint64_t bytes, uint64_t **chunk_out,
                          uint32_t *trips_out);
+/* Bytes of the tile that a step moves: of packed ones where it reads or writes wire slots of
+ * others, or moves between wire slots. */
+uint64_t peal_sim_step_bytes(const struct peal_sim *sim, uint32_t rank,
+                             const struct plan_step *step, uint32_t trip);
 uint64_t peal_sim_tile(const struct peal_sim *sim, uint32_t chunk, uint32_t trip);
 /* Bytes that a data step moves in a trip: a tile of each chunk of its span. */
 uint64_t peal_sim_moved(const struct peal_plan *plan, const uint64_t *chunk,

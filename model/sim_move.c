@@ -114,7 +114,7 @@ static void begin(struct peal_sim *sim, uint32_t index, const struct plan_step *
     lane->blocker = SIM_NONE;
     struct sim_record record = {.start = sim->now,
                                 .begin = sim->now,
-                                .bytes = peal_sim_moved(sim->plan, sim->chunk, step, lane->trip),
+                                .bytes = peal_sim_step_bytes(sim, lane->rank, step, lane->trip),
                                 .pred = lane->cause,
                                 .lane = index,
                                 .step = peal_sim_lane_step(sim, lane),

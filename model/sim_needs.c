@@ -352,6 +352,29 @@ uint64_t peal_sim_moved(const struct peal_plan *plan, const uint64_t *chunk,
     return bytes;
 }
 
+/* The operand that goes over a link, or the source. */
+static const struct plan_operand *carried(const struct plan_step *step,
+                                          const struct plan_operand *operands)
+{
+    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
+        if (operands[i].link != PLAN_NO_LINK)
+            return &operands[i];
+    return operands;
+}
+
+uint64_t peal_sim_step_bytes(const struct peal_sim *sim, uint32_t rank,
+                             const struct plan_step *step, uint32_t trip)
+{
+    const struct plan_operand *operands = &sim->plan->ranks[rank].operands[step->operands];
+    uint8_t wire = peal_plan_operand_wire(sim->plan, carried(step, operands));
+    uint64_t sum = 0;
+    for (uint32_t nth = 0; nth <= step->more; nth++) {
+        uint64_t bytes = peal_sim_tile(sim, step->chunk + nth * step->stride, trip);
+        sum += wire ? peal_plan_wire_bytes(wire, (bytes + 3) / 4) : bytes;
+    }
+    return sum;
+}
+
 static peal_status make_slots(struct peal_sim *sim)
 {
     const struct peal_plan *plan = sim->plan;

@@ -48,7 +48,7 @@ int peal_sim_issue(struct peal_sim *sim, uint32_t index)
     if (!peal_sim_await(sim, index, step->event, 1))
         return 0;
     struct sim_record record = {.start = sim->now,
-                                .bytes = peal_sim_moved(sim->plan, sim->chunk, step, lane->trip),
+                                .bytes = peal_sim_step_bytes(sim, lane->rank, step, lane->trip),
                                 .pred = lane->blocker != SIM_NONE ? lane->blocker : lane->cause,
                                 .lane = index,
                                 .step = at,

@@ -465,6 +465,18 @@ static peal_status read_chunks(struct assembler *as)
     return peal_asm_accept(&as->in, "weights") ? read_weights(as) : PEAL_OK;
 }
 
+static peal_status read_region_wire(struct asm_source *in, struct plan_region *region)
+{
+    static const char *const words[] = {"bf16", "fp8"};
+    static const struct asm_choice formats = {"bf16 or fp8", words, COUNT(words)};
+    uint32_t format = 0;
+    if (!peal_asm_accept(in, "wire"))
+        return PEAL_OK;
+    PEAL_TRY(peal_asm_choose(in, &formats, &format));
+    region->wire = (uint8_t)(format + 1);
+    return PEAL_OK;
+}
+
 static peal_status read_region_sizes(struct asm_source *in, struct plan_region *region)
 {
     uint64_t width = 0;
@@ -489,6 +501,7 @@ static peal_status read_region(struct assembler *as)
     uint32_t kind = 0;
     PEAL_TRY(peal_asm_choose(&as->in, &kinds, &kind));
     region.buffer = kind ? PLAN_BUF_PACKET : PLAN_BUF_SCRATCH;
+    PEAL_TRY(read_region_wire(&as->in, &region));
     PEAL_TRY(read_region_sizes(&as->in, &region));
     PEAL_TRY(memory_status(as, peal_grow(as->in.ctx, (void **)(void *)&plan->regions,
                                          &plan->regions_capacity, (size_t)plan->nregions + 1,

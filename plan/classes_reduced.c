@@ -103,7 +103,8 @@ peal_status peal_reduced_add_sinks(struct peal_plan *plan, uint32_t sinks)
     PEAL_TRY(peal_grow(plan->ctx, (void **)&plan->regions, &plan->regions_capacity,
                        (size_t)plan->nregions + sinks, sizeof *plan->regions, 1u << 20));
     while (sinks--)
-        plan->regions[plan->nregions++] = (struct plan_region){PLAN_BUF_SCRATCH, 1, 1, PLAN_ALIGN};
+        plan->regions[plan->nregions++] =
+            (struct plan_region){PLAN_BUF_SCRATCH, 1, 1, PLAN_ALIGN, 0};
     return PEAL_OK;
 }
 

@@ -149,7 +149,10 @@ static peal_status get_weights(struct reader *in, struct peal_plan *plan)
 
 static peal_status get_region(struct reader *in, struct plan_region *region)
 {
-    PEAL_TRY(get_byte(in, &region->buffer));
+    uint8_t kind = 0;
+    PEAL_TRY(get_byte(in, &kind));
+    region->buffer = kind & WIRE_BUFFER_MASK;
+    region->wire = kind >> WIRE_REGION_SHIFT;
     PEAL_TRY(get_u16(in, &region->width));
     PEAL_TRY(get_u16(in, &region->depth));
     return get_varint(in, &region->slot_bytes);
@@ -286,7 +289,7 @@ static peal_status get_operands(struct reader *in, const struct peal_plan *plan,
 static peal_status get_data(struct reader *in, const struct peal_plan *plan, uint32_t rank,
                             struct plan_step *step, uint32_t mark)
 {
-    if (mark && step->op < PLAN_REDUCE)
+    if (mark && (step->op < PLAN_REDUCE || peal_plan_op_converts(step->op)))
         return broken(in, "a step has unknown bits");
     step->flags = mark ? PLAN_FLAG_FINAL : 0;
     if (peal_plan_engine_async(step->engine))
@@ -296,7 +299,7 @@ static peal_status get_data(struct reader *in, const struct peal_plan *plan, uin
     step->ndst = 1;
     if (step->op == PLAN_REDUCE)
         PEAL_TRY(get_byte(in, &step->nsrc));
-    if (step->op <= PLAN_REDUCE)
+    if (step->op <= PLAN_REDUCE || peal_plan_op_converts(step->op))
         PEAL_TRY(get_byte(in, &step->ndst));
     return get_operands(in, plan, rank, step);
 }

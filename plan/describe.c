@@ -121,6 +121,7 @@ void peal_plan_describe(const struct peal_plan *plan, peal_row_info *info)
     info->protocol = packets ? "packet" : "simple";
     info->scratch_bytes = 2 * (peal_plan_memory_bytes(plan, PLAN_BUF_SCRATCH) +
                                peal_plan_memory_bytes(plan, PLAN_BUF_PACKET));
+    info->wire = (peal_wire)peal_plan_wire(plan);
     describe_messages(plan, info);
     describe_times(plan, info);
 }

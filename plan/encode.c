@@ -52,7 +52,7 @@ static void put_text(struct peal_buf *out, const char *text)
 
 static void put_region(struct peal_buf *out, const struct plan_region *region)
 {
-    put_byte(out, region->buffer);
+    put_byte(out, region->buffer | (uint32_t)region->wire << WIRE_REGION_SHIFT);
     put_varint(out, region->width);
     put_varint(out, region->depth);
     put_varint(out, region->slot_bytes);
@@ -140,7 +140,7 @@ static void put_data(struct peal_buf *out, const struct plan_rank *rank,
     put_varint(out, step->chunk);
     if (step->op == PLAN_REDUCE)
         put_byte(out, step->nsrc);
-    if (step->op <= PLAN_REDUCE)
+    if (step->op <= PLAN_REDUCE || peal_plan_op_converts(step->op))
         put_byte(out, step->ndst);
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
         put_operand(out, &rank->operands[step->operands + i], step->chunk);

@@ -182,9 +182,82 @@ static peal_status check_shape(const struct form *form, uint32_t remote_src, uin
         return wrong(form, "put needs a local source and a remote destination");
     if ((step->op == PLAN_GET || step->op == PLAN_GET_REDUCE) && (!remote_src || remote_dst))
         return wrong(form, "get needs a remote source and local destinations");
-    if (step->flags && (step->op < PLAN_REDUCE || step->flags != PLAN_FLAG_FINAL))
+    if (peal_plan_op_converts(step->op) && remote_src)
+        return wrong(form, "pack and unpack read their own rank's memory");
+    if (step->op == PLAN_UNPACK && remote_dst)
+        return wrong(form, "unpack writes its own rank's memory");
+    if (step->flags && (step->op < PLAN_REDUCE || peal_plan_op_converts(step->op) ||
+                        step->flags != PLAN_FLAG_FINAL))
         return wrong(form, "only a reduction has a flag, final");
     return PEAL_OK;
+}
+
+/* ---- wire slots */
+
+/* The formats of a step's sources and destinations: bit 1 << enum plan_wire for each. */
+struct formats {
+    uint32_t src;
+    uint32_t dst;
+    int packets;
+};
+
+static struct formats formats_of(const struct form *form)
+{
+    const struct plan_step *step = form->step;
+    struct formats found = {0, 0, 0};
+    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
+        const struct plan_operand *operand = &form->program->operands[step->operands + i];
+        uint32_t bit = 1u << peal_plan_operand_wire(form->plan, operand);
+        found.packets |= operand->buffer == PLAN_BUF_PACKET;
+        if (i < step->nsrc)
+            found.src |= bit;
+        else
+            found.dst |= bit;
+    }
+    return found;
+}
+
+/* What is packed is never taken for plain elements, nor one format for another. */
+static peal_status check_formats(const struct form *form, struct formats found)
+{
+    const uint32_t plain = 1u << PLAN_WIRE_NONE;
+    const struct plan_step *step = form->step;
+    int one = (found.dst & (found.dst - 1)) == 0;
+    switch (step->op) {
+    case PLAN_PACK:
+        return found.src == plain && one && found.dst != plain
+                   ? PEAL_OK
+                   : wrong(form, "pack takes a plain source into wire slots of one format");
+    case PLAN_UNPACK:
+        return found.src != plain && found.dst == plain
+                   ? PEAL_OK
+                   : wrong(form, "unpack takes a wire slot to plain destinations");
+    case PLAN_REDUCE:
+        return found.dst == plain ? PEAL_OK
+                                  : wrong(form, "a reduction is stored as plain elements; pack it");
+    case PLAN_COPY:
+    case PLAN_PUT:
+    case PLAN_GET:
+        return found.src == found.dst
+                   ? PEAL_OK
+                   : wrong(form, "a move between wire slots and others; pack or unpack it");
+    default:
+        return found.src == plain && found.dst == plain
+                   ? PEAL_OK
+                   : wrong(form, "wire slots are not folded into");
+    }
+}
+
+static peal_status check_wire(const struct form *form)
+{
+    struct formats found = formats_of(form);
+    const uint32_t packed = ~(1u << PLAN_WIRE_NONE);
+    PEAL_TRY(check_formats(form, found));
+    if (!((found.src | found.dst) & packed))
+        return PEAL_OK;
+    if (form->step->more)
+        return wrong(form, "wire slots are not moved in spans");
+    return found.packets ? wrong(form, "a step has packets or wire slots, not both") : PEAL_OK;
 }
 
 static peal_status check_data_fields(const struct form *form)
@@ -228,7 +301,8 @@ static peal_status check_data(const struct form *form)
     }
     if (step->skip && !slots)
         return wrong(form, "a span without slots skips none");
-    return check_shape(form, remote[1], remote[0]);
+    PEAL_TRY(check_shape(form, remote[1], remote[0]));
+    return check_wire(form);
 }
 
 static peal_status check_no_data(const struct form *form)
@@ -394,6 +468,9 @@ static peal_status check_regions(const struct form *form)
         const struct plan_region *region = &plan->regions[i];
         if (region->buffer != PLAN_BUF_SCRATCH && region->buffer != PLAN_BUF_PACKET)
             return wrong(form, "a region is neither scratch nor packet");
+        PEAL_TRY(check_below(form, "a region's wire format", region->wire, PLAN_WIRE_COUNT));
+        if (region->wire && region->buffer != PLAN_BUF_SCRATCH)
+            return wrong(form, "only a scratch region has wire slots");
         if (!region->width || !region->depth || !region->slot_bytes)
             return wrong(form, "a region's width, depth and slot are at least 1");
         PEAL_TRY(check_below(form, "slot bytes", region->slot_bytes, PLAN_SLOT_BYTES_MAX + 1));

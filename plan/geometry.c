@@ -98,6 +98,14 @@ uint32_t peal_plan_trips(const struct peal_plan *plan, uint64_t count, size_t el
     return trips > UINT32_MAX ? UINT32_MAX : (uint32_t)trips;
 }
 
+/* bfloat16, or, for each block begun, a byte of scale before its elements' bytes. */
+uint64_t peal_plan_wire_bytes(uint8_t wire, uint64_t count)
+{
+    if (wire == PLAN_WIRE_BF16)
+        return saturating_mul(count, 2);
+    return saturating_add(count, count / PLAN_WIRE_BLOCK + (count % PLAN_WIRE_BLOCK != 0));
+}
+
 static uint64_t align_up(uint64_t bytes)
 {
     return saturating_add(bytes, PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;

@@ -119,6 +119,25 @@ int peal_plan_op_waits(uint8_t op)
     return op == PLAN_WAIT || op == PLAN_LEARN;
 }
 
+int peal_plan_op_converts(uint8_t op)
+{
+    return op == PLAN_PACK || op == PLAN_UNPACK;
+}
+
+uint8_t peal_plan_wire(const struct peal_plan *plan)
+{
+    uint8_t wire = PLAN_WIRE_NONE;
+    for (uint32_t i = 0; i < plan->nregions; i++)
+        wire = plan->regions[i].wire > wire ? plan->regions[i].wire : wire;
+    return wire;
+}
+
+const char *peal_wire_name(peal_wire wire)
+{
+    static const char *const names[PEAL_WIRE_COUNT] = {"none", "bf16", "fp8"};
+    return (unsigned)wire < PEAL_WIRE_COUNT ? names[wire] : NULL;
+}
+
 const char *peal_plan_op_name(uint8_t op)
 {
     static const char *const names[PLAN_OPCODE_COUNT] = {

@@ -35,6 +35,13 @@ enum plan_buffer {
     PLAN_BUF_PACKET = 3   /* the same; each word carries the call's stamp */
 };
 
+/* What the slots of a wire region hold (plan-format.md, "Wire slots"): numbered as peal_wire. */
+#define PLAN_WIRE_NONE 0u
+#define PLAN_WIRE_BF16 1u
+#define PLAN_WIRE_FP8 2u
+#define PLAN_WIRE_COUNT 3u
+#define PLAN_WIRE_BLOCK 32u /* fp8: elements that share a scale */
+
 #define PLAN_NO_EVENT 0xffu
 #define PLAN_NO_LINK 0u    /* operand.link is 1 + index into links; 0: local */
 #define PLAN_FLAG_FINAL 1u /* reduce: the result is complete; avg divides here */
@@ -121,7 +128,8 @@ struct plan_region {
     uint8_t buffer; /* PLAN_BUF_SCRATCH or PLAN_BUF_PACKET */
     uint16_t width;
     uint16_t depth;
-    uint64_t slot_bytes; /* payload */
+    uint64_t slot_bytes; /* payload; packed bytes in a wire region */
+    uint8_t wire;        /* PLAN_WIRE_*; of scratch */
 };
 
 struct plan_link {
@@ -250,6 +258,18 @@ uint64_t peal_plan_tile_bound(const struct peal_plan *plan);
 /* An upper bound of the trips, likewise. */
 uint64_t peal_plan_trip_bound(const struct peal_plan *plan);
 
+/* Bytes that `count` float32 elements take in a wire slot; saturates. */
+uint64_t peal_plan_wire_bytes(uint8_t wire, uint64_t count);
+/* The coarsest format among the plan's regions. */
+uint8_t peal_plan_wire(const struct peal_plan *plan);
+/* The format of the operand's slot. */
+static inline uint8_t peal_plan_operand_wire(const struct peal_plan *plan,
+                                             const struct plan_operand *operand)
+{
+    return operand->buffer == PLAN_BUF_SCRATCH ? plan->regions[operand->index].wire
+                                               : PLAN_WIRE_NONE;
+}
+
 /* Where regions lie in one parity's copy: offset of a region, and the total. Packet regions
  * lie in a memory of their own. */
 uint64_t peal_plan_region_bytes(const struct plan_region *region);
@@ -263,6 +283,8 @@ uint64_t peal_plan_packet_slot_bytes(uint64_t payload_bytes);
 uint32_t peal_plan_engines(uint8_t link_class, uint8_t direct, uint32_t arch);
 int peal_plan_engine_async(uint8_t engine);
 int peal_plan_op_moves(uint8_t op);
+/* 1: pack or unpack. */
+int peal_plan_op_converts(uint8_t op);
 /* 1: signal or tell; wait or learn. */
 int peal_plan_op_signals(uint8_t op);
 int peal_plan_op_waits(uint8_t op);
@@ -312,6 +334,7 @@ struct plan_proof {
     uint32_t classes;  /* 0: all ranks were executed as one; else how many systems were, for */
     uint32_t blocks;   /* so many hosts */
     uint32_t rails;    /* and so many rails between them */
+    uint32_t wire_roundings; /* most that a contribution passes on its way to a result */
 };
 peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_finding_fn found,
                              void *user, struct plan_proof *proof, peal_diag *diag);

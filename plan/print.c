@@ -202,6 +202,10 @@ static void print_region(const struct peal_plan *plan, uint32_t index, struct pe
 {
     const struct plan_region *region = &plan->regions[index];
     peal_buf_str(out, region->buffer == PLAN_BUF_PACKET ? "  region packet" : "  region scratch");
+    if (region->wire) {
+        peal_buf_str(out, " wire ");
+        peal_buf_str(out, peal_wire_name((peal_wire)region->wire));
+    }
     put_number(out, " width ", region->width);
     put_number(out, " depth ", region->depth);
     put_number(out, " slot ", region->slot_bytes);

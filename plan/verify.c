@@ -99,6 +99,7 @@ static peal_status prove_runs(const struct peal_plan *plan, uint32_t most,
                 continue;
             PEAL_TRY(prove_run(&run, out, proof));
             proof->order = run.shape == VERIFY_SHAPES_DIFFER ? 0 : run.shape;
+            proof->wire_roundings = run.wires;
             if (out->findings)
                 return PEAL_OK; /* one broken run explains the plan; the rest would repeat it */
         }
@@ -203,6 +204,7 @@ peal_status peal_table_prove(peal_table *table, peal_proof how, peal_finding_fn 
         if (status != PEAL_OK)
             result = status;
         table->rows[i].info.order = proof.order;
+        table->rows[i].info.wire_roundings = proof.wire_roundings;
         peal_plan_add_proof(&sum, &proof);
     }
     table->verified = result == PEAL_OK;

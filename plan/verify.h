@@ -73,12 +73,16 @@ struct verify_values {
     uint32_t count;
     uint32_t capacity;
     struct verify_node {
-        uint32_t a; /* a <= b; b == VALUE_NONE: a made final */
+        uint32_t a; /* a <= b; b == VALUE_NONE: a made final or packed */
         uint32_t b;
         uint32_t cell;
         uint32_t ranks;   /* contributions */
-        uint32_t rounded; /* 0: on its way within a step, in the type it accumulates in */
-        uint64_t shape;   /* of the tree above ranks, whatever the cell and call */
+        uint32_t rounded; /* 0: on its way within a step, in the type it accumulates in;
+                             1 + PLAN_WIRE_*: to that format */
+        uint32_t wires;   /* most wire roundings that a contribution has passed */
+        uint8_t final;
+        uint8_t blocked; /* some rounding depends on the elements beside */
+        uint64_t shape;  /* of the tree above ranks, whatever the cell and call */
     } * nodes;
     uint64_t *sets; /* words for each node */
     uint32_t sets_capacity;
@@ -103,6 +107,15 @@ uint32_t peal_verify_value_missing(const struct verify_values *values, uint32_t 
 peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint32_t b, int rounded,
                                   uint32_t *sum, uint32_t *twice);
 peal_status peal_verify_value_finish(struct verify_values *values, uint32_t a, uint32_t *final);
+/* a rounded to a wire format; final if a is. */
+peal_status peal_verify_value_pack(struct verify_values *values, uint32_t a, uint8_t wire,
+                                   uint32_t *packed);
+/* The most wire roundings that a contribution to the value has passed. */
+uint32_t peal_verify_value_wires(const struct verify_values *values, uint32_t value);
+/* 1: a rounding depends on what lies beside the element, as those by blocks do. */
+int peal_verify_value_blocked(const struct verify_values *values, uint32_t value);
+/* The value before all wire roundings behind its last sum. */
+uint32_t peal_verify_value_unpacked(const struct verify_values *values, uint32_t value);
 
 /* ---- clocks: immutable once shared */
 #define VERIFY_NEWS 8u
@@ -176,6 +189,7 @@ struct verify_run {
     uint32_t unentered;
     uint32_t unentered_by;
     uint64_t shape; /* of all reduced values so far, VERIFY_SHAPES_DIFFER, or 0: none seen */
+    uint32_t wires; /* most wire roundings of a result */
 };
 #define VERIFY_SHAPES_DIFFER 1u
 peal_status peal_verify_execute(struct verify_run *run, struct verify_out *out);

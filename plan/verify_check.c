@@ -68,11 +68,13 @@ static void check_operand(const struct check *c, const struct plan_step *step,
             check_held(c, step, operand);
         return;
     }
-    if (c->plan->regions[operand->index].slot_bytes < c->tile_bytes)
+    const struct plan_region *region = &c->plan->regions[operand->index];
+    uint64_t most =
+        region->wire ? peal_plan_wire_bytes(region->wire, (c->tile_bytes + 3) / 4) : c->tile_bytes;
+    if (region->slot_bytes < most)
         peal_verify_find(c->out, "bounds", c->rank, c->lane, c->at,
                          "a tile of up to %llu bytes does not fit a slot of %llu",
-                         (unsigned long long)c->tile_bytes,
-                         (unsigned long long)c->plan->regions[operand->index].slot_bytes);
+                         (unsigned long long)most, (unsigned long long)region->slot_bytes);
     if (operand->buffer == PLAN_BUF_PACKET && step->engine != PEAL_ENGINE_SM)
         bad(c, "capability", "only sm reads and writes packets");
 }
@@ -101,9 +103,10 @@ static void check_data(const struct check *c, const struct plan_step *step)
     uint32_t arch = c->program->arch;
     uint32_t away = 1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP | 1u << PEAL_ENGINE_STAGED;
     int remote = 0;
-    if (reduces && step->engine != PEAL_ENGINE_SM)
-        peal_verify_find(c->out, "capability", c->rank, c->lane, c->at, "engine %s cannot reduce",
-                         peal_engine_name((peal_engine)step->engine));
+    if ((reduces || peal_plan_op_converts(step->op)) && step->engine != PEAL_ENGINE_SM)
+        peal_verify_find(c->out, "capability", c->rank, c->lane, c->at, "engine %s cannot %s",
+                         peal_engine_name((peal_engine)step->engine),
+                         reduces ? "reduce" : peal_plan_op_name(step->op));
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
         check_operand(c, step, &operand[i]);
         if (operand[i].rank == c->rank)

@@ -87,6 +87,8 @@ static peal_status prove(struct classes *c)
 {
     if (c->head->collective != PEAL_ALLREDUCE)
         return peal_classes_refuse(c, "only allreduce is proven by classes");
+    if (peal_plan_wire(c->head)) /* what a host is given back is packed, not only folded */
+        return peal_classes_refuse(c, "plans with wire slots are not proven by classes");
     PEAL_TRY(prove_blocks(c));
     if (c->out->findings)
         return PEAL_OK;

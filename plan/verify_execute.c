@@ -854,6 +854,9 @@ static peal_status fold_sources(struct machine *m, struct lane_state *lane, uint
         check_source(m, lane, at, step->chunk + nth * step->stride, &term, cell->value);
         PEAL_TRY(add_value(m, lane, at, cell->value, rounded, value));
     }
+    if (step->op == PLAN_PACK && *value != VALUE_NONE)
+        return peal_verify_value_pack(&m->values, *value,
+                                      peal_plan_operand_wire(m->plan, &operand[step->nsrc]), value);
     return finish_value(m, lane, at, step, value);
 }
 
@@ -990,11 +993,20 @@ static peal_status enter(struct machine *m, uint32_t rank)
 /* Whether all elements are added up in one order. */
 static void note_shape(struct machine *m, uint32_t value)
 {
-    uint64_t shape = peal_verify_value_shape(&m->values, value);
+    uint64_t shape = peal_verify_value_blocked(&m->values, value)
+                         ? VERIFY_SHAPES_DIFFER
+                         : peal_verify_value_shape(&m->values, value);
     if (!m->run->shape)
         m->run->shape = shape;
     else if (m->run->shape != shape)
         m->run->shape = VERIFY_SHAPES_DIFFER;
+}
+
+static void note_wires(struct machine *m, uint32_t value)
+{
+    uint32_t wires = peal_verify_value_wires(&m->values, value);
+    if (wires > m->run->wires)
+        m->run->wires = wires;
 }
 
 static void check_reduced(struct machine *m, uint32_t rank, uint32_t t, uint32_t value)
@@ -1020,15 +1032,27 @@ static void check_reduced(struct machine *m, uint32_t rank, uint32_t t, uint32_t
     if (final && *expected == VALUE_NONE) {
         *expected = value;
         note_shape(m, value);
+        note_wires(m, value);
     }
 }
 
-/* One rank's input, unchanged. */
+/* One rank's input, unchanged, or rounded alike on all ranks that get it. */
 static void check_moved(struct machine *m, uint32_t rank, uint32_t t, uint32_t value)
 {
+    uint32_t call = m->ranks[rank].call;
     uint32_t chunk = m->chunk[t / m->trips];
     uint32_t origin = peal_plan_origin(m->plan, chunk);
-    if (value != peal_verify_leaf(&m->values, m->ranks[rank].call, origin, t))
+    uint32_t *expected = &m->expected[(size_t)call * m->tiles + t];
+    int whole = value != VALUE_NONE && peal_verify_value_unpacked(&m->values, value) ==
+                                           peal_verify_leaf(&m->values, call, origin, t);
+    if (whole && *expected != VALUE_NONE && *expected != value)
+        peal_verify_find(m->out, "numbers", rank, -1, -1,
+                         "out[%u] tile %u is rounded otherwise than on another rank", chunk,
+                         t % m->trips);
+    if (whole) {
+        *expected = value;
+        note_wires(m, value);
+    } else
         peal_verify_find(m->out, "result", rank, -1, -1,
                          "out[%u] tile %u %s, not the input of rank %u", chunk, t % m->trips,
                          value == VALUE_NONE ? "is never written" : "holds something else", origin);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define NODES_MAX 0x40000000u
+#define VALUE_ROUNDED 1u /* above it: packed */
 
 peal_status peal_verify_values_init(struct verify_values *values, peal_ctx *ctx, uint32_t nranks,
                                     uint32_t cells)
@@ -90,7 +91,24 @@ static uint64_t shape_of(const struct verify_values *values, uint32_t a, uint32_
 
 int peal_verify_value_final(const struct verify_values *values, uint32_t value)
 {
-    return !(value & VALUE_LEAF) && value != VALUE_NONE && values->nodes[value].b == VALUE_NONE;
+    return !(value & VALUE_LEAF) && value != VALUE_NONE && values->nodes[value].final;
+}
+
+uint32_t peal_verify_value_wires(const struct verify_values *values, uint32_t value)
+{
+    return value & VALUE_LEAF ? 0 : values->nodes[value].wires;
+}
+
+int peal_verify_value_blocked(const struct verify_values *values, uint32_t value)
+{
+    return !(value & VALUE_LEAF) && values->nodes[value].blocked;
+}
+
+uint32_t peal_verify_value_unpacked(const struct verify_values *values, uint32_t value)
+{
+    while (!(value & VALUE_LEAF) && values->nodes[value].rounded > VALUE_ROUNDED)
+        value = values->nodes[value].a;
+    return value;
 }
 
 static const uint64_t *set_of(const struct verify_values *values, uint32_t node)
@@ -174,6 +192,19 @@ static peal_status grow_node(struct verify_values *values)
                      (size_t)values->count + 1, values->words * sizeof(uint64_t), NODES_MAX);
 }
 
+/* What a node has of the terms it is made of. */
+static void note_roundings(const struct verify_values *values, struct verify_node *node)
+{
+    int packs = node->rounded > VALUE_ROUNDED, alone = node->b == VALUE_NONE;
+    uint32_t a = peal_verify_value_wires(values, node->a);
+    uint32_t b = alone ? 0 : peal_verify_value_wires(values, node->b);
+    node->wires = (a > b ? a : b) + (packs ? 1 : 0);
+    node->final = alone && (!packs || peal_verify_value_final(values, node->a));
+    node->blocked = node->rounded == VALUE_ROUNDED + PLAN_WIRE_FP8 ||
+                    peal_verify_value_blocked(values, node->a) ||
+                    (!alone && peal_verify_value_blocked(values, node->b));
+}
+
 /* The number of expression (a, b), made when it is new. */
 static peal_status intern(struct verify_values *values, uint32_t a, uint32_t b, uint32_t rounded,
                           uint32_t *number)
@@ -195,8 +226,14 @@ static peal_status intern(struct verify_values *values, uint32_t a, uint32_t b, 
         set_add(values, set, b);
     uint32_t ranks = peal_verify_value_ranks(values, a) +
                      (b == VALUE_NONE ? 0 : peal_verify_value_ranks(values, b));
-    values->nodes[at] = (struct verify_node){a,     b,       peal_verify_value_cell(values, a),
-                                             ranks, rounded, shape_of(values, a, b, rounded)};
+    struct verify_node node = {.a = a,
+                               .b = b,
+                               .cell = peal_verify_value_cell(values, a),
+                               .ranks = ranks,
+                               .rounded = rounded,
+                               .shape = shape_of(values, a, b, rounded)};
+    note_roundings(values, &node);
+    values->nodes[at] = node;
     values->buckets[slot] = at;
     *number = at;
     return values->count * 2 > values->bucket_count ? rehash(values) : PEAL_OK;
@@ -212,5 +249,11 @@ peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint
 
 peal_status peal_verify_value_finish(struct verify_values *values, uint32_t a, uint32_t *final)
 {
-    return intern(values, a, VALUE_NONE, 1, final);
+    return intern(values, a, VALUE_NONE, VALUE_ROUNDED, final);
+}
+
+peal_status peal_verify_value_pack(struct verify_values *values, uint32_t a, uint8_t wire,
+                                   uint32_t *packed)
+{
+    return intern(values, a, VALUE_NONE, VALUE_ROUNDED + wire, packed);
 }

@@ -30,6 +30,9 @@
                            it, and, with the mark, how far its slots lie apart */
 #define WIRE_MARK 0x80u /* final; signal: after an event; await: delivered */
 
+/* A region's first byte: its buffer, and from this bit on its wire format. */
+#define WIRE_REGION_SHIFT 2
+
 /* The first byte of an operand. */
 #define WIRE_BUFFER_MASK 0x03u
 #define WIRE_REMOTE 0x04u /* a link follows, which tells the rank */

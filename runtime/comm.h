@@ -33,6 +33,7 @@ enum rt_kind {
     RT_MOVE,   /* sm: one source, nothing folded */
     RT_FOLD,   /* sm */
     RT_PACKET, /* sm, with a packet among its operands */
+    RT_WIRE,   /* sm: pack, unpack, or a fold with a wire slot among its sources */
     RT_ASYNC,  /* a transfer of another engine */
     RT_SIGNAL,
     RT_WAIT,
@@ -51,6 +52,7 @@ enum rt_place { RT_OWN_IN, RT_OWN_OUT, RT_SHARED_OUT, RT_PEER_IN, RT_PEER_OUT, R
 struct rt_operand {
     uint8_t place; /* enum rt_place */
     uint8_t packet;
+    uint8_t wire;    /* PLAN_WIRE_*: what the slot holds */
     uint32_t depth;  /* RT_SLOT: trip t is at (t mod depth) x trip_bytes */
     uint32_t writer; /* packet source: the rank that fills it */
     uint64_t shift;  /* in and out: bytes from the chunk's place in the message to the one in the
@@ -73,6 +75,7 @@ struct rt_step {
     uint8_t to_out; /* every destination is somebody's output */
     uint8_t shape;
     uint8_t shape_one; /* the same sources into one destination */
+    uint8_t wire;      /* a move between wire slots: their format; else 0 */
     uint16_t nsrc;     /* put_reduce and get_reduce have two here */
     uint16_t ndst;
     uint16_t lag;
@@ -136,6 +139,7 @@ struct rt_row {
     uint8_t knows_in_place;
     uint8_t counted;      /* alltoallv: blocks have lengths of their own */
     uint8_t all_in_place; /* in place on every rank or none: each has both buffers */
+    uint8_t wire;         /* 1: some slots are packed, which only float32 can be */
     uint32_t nchunks;
     uint32_t *prefix; /* running sums of the chunks' weights; NULL: equal */
     uint64_t tile_bytes;
@@ -217,7 +221,8 @@ struct peal_comm {
     const struct kern_set *kern;
     const char **src; /* operands of the step under way: 256 */
     char **dst;
-    char *blocks; /* packets unpacked, RT_BLOCK for each source and one for the result */
+    char *blocks; /* packets and wire slots unpacked, RT_BLOCK for each source and one for the
+                     result */
 
     struct rt_row *rows; /* in the table's order */
     uint32_t nrows;
@@ -241,7 +246,7 @@ struct peal_comm {
     uint64_t staged_bytes; /* of one of the two staged buffers */
     uint32_t engines;
     uint32_t stand_ins;
-    uint32_t packet_sources; /* most packets one step reads */
+    uint32_t packet_sources; /* most packets or wire slots one step reads */
     int failed;
     uint64_t calls;
 
@@ -296,6 +301,15 @@ void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct r
                 const struct rt_step *step);
 int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
                  const struct rt_step *step);
+/* pack, unpack, and folds of wire slots. */
+void rt_sm_wire(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                const struct rt_step *step);
+/* Bytes of `count` elements where a move finds them. */
+static inline size_t rt_move_bytes(const struct rt_row *row, const struct rt_step *step,
+                                   size_t count)
+{
+    return step->wire ? (size_t)peal_plan_wire_bytes(step->wire, count) : count * row->elem_bytes;
+}
 /* The next run of a step's chunks that lie side by side in every operand: their addresses into
  * comm->src and dst; gives the elements, 0 when no chunk is left. *nth counts the chunks. */
 size_t rt_next_run(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,

@@ -81,7 +81,7 @@ static uint32_t cut_pieces(struct peal_comm *comm, const struct rt_row *row,
     uint32_t nth = 0;
     size_t run;
     *bytes = 0;
-    while ((run = rt_next_run(comm, row, lane, step, &nth) * row->elem_bytes) != 0)
+    while ((run = rt_move_bytes(row, step, rt_next_run(comm, row, lane, step, &nth))) != 0)
         for (unsigned i = 0; i < step->ndst; i++) {
             if (comm->dst[i] == comm->src[0])
                 continue;

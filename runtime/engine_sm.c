@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine sm: the lane's own loads and stores. */
 #include "comm.h"
+#include "kern_wire.h"
 
 #include <string.h>
 
@@ -124,10 +125,11 @@ static void move_plain(struct peal_comm *comm, const struct rt_step *step, size_
 static void move_run(struct peal_comm *comm, const struct rt_row *row, const struct rt_step *step,
                      size_t count)
 {
-    int stream = row->stream && step->to_out && count * row->elem_bytes >= 4 * RT_BLOCK;
+    size_t bytes = rt_move_bytes(row, step, count);
+    int stream = row->stream && step->to_out && bytes >= 4 * RT_BLOCK;
     uint32_t divisor = step->final ? row->divisor : 0;
     if (step->kind == RT_MOVE)
-        move_plain(comm, step, count * row->elem_bytes, stream);
+        move_plain(comm, step, bytes, stream);
     else if (stream)
         row->fold_stream(comm->dst, step->ndst, comm->src, step->nsrc, count, divisor);
     else
@@ -237,4 +239,61 @@ int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lan
     } while (at < bytes);
     lane->moved = 0;
     return 1;
+}
+
+/* ---- wire slots, block by block */
+
+#define WIRE_ELEMENTS (RT_BLOCK / sizeof(float))
+_Static_assert(WIRE_ELEMENTS % PLAN_WIRE_BLOCK == 0, "blocks are not cut");
+
+/* Points `from` at each source of the block that begins with element `at`, wire slots unpacked. */
+static void gather_wire(const struct peal_comm *comm, const struct rt_row *row,
+                        const struct rt_step *step, size_t at, size_t count, const char **from)
+{
+    const struct rt_operand *operand = row->operands + step->operands;
+    char *block = comm->blocks + RT_BLOCK;
+    for (unsigned i = 0; i < step->nsrc; i++) {
+        uint8_t wire = operand[i].wire;
+        if (!wire) {
+            from[i] = comm->src[i] + at * sizeof(float);
+            continue;
+        }
+        kern_wire_unpack(wire, (float *)(void *)block,
+                         comm->src[i] + peal_plan_wire_bytes(wire, at), count);
+        from[i] = block;
+        block += RT_BLOCK;
+    }
+}
+
+static void scatter_wire(const struct peal_comm *comm, const struct rt_row *row,
+                         const struct rt_step *step, size_t at, size_t count, const char *result)
+{
+    const struct rt_operand *operand = row->operands + step->operands + step->nsrc;
+    for (unsigned i = 0; i < step->ndst; i++) {
+        uint8_t wire = operand[i].wire;
+        char *to = comm->dst[i] + (wire ? peal_plan_wire_bytes(wire, at) : at * sizeof(float));
+        if (wire)
+            kern_wire_pack(wire, to, (const float *)(const void *)result, count);
+        else if (to != result)
+            memcpy(to, result, count * sizeof(float));
+    }
+}
+
+/* Destinations of a fold are plain. */
+void rt_sm_wire(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                const struct rt_step *step)
+{
+    size_t elements = find_operands(comm, row, lane, step, 0);
+    uint32_t divisor = step->final ? row->divisor : 0;
+    for (size_t at = 0; at < elements; at += WIRE_ELEMENTS) {
+        const char *from[PLAN_OPERANDS_MAX + 1];
+        size_t n = elements - at < WIRE_ELEMENTS ? elements - at : WIRE_ELEMENTS;
+        gather_wire(comm, row, step, at, n, from);
+        if (step->folds) {
+            char *to = comm->dst[0] + at * sizeof(float);
+            row->fold[divisor ? 0 : step->shape_one](&to, 1, from, step->nsrc, n, divisor);
+            from[0] = to;
+        }
+        scatter_wire(comm, row, step, at, n, from[0]);
+    }
 }

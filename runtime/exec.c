@@ -77,6 +77,9 @@ static inline enum outcome do_step(struct peal_comm *comm, const struct rt_row *
         int there = rt_sm_packet(comm, row, lane, step);
         return there == 1 ? WENT : there == 0 ? BLOCKED : STRANGE;
     }
+    case RT_WIRE:
+        rt_sm_wire(comm, row, lane, step);
+        return WENT;
     case RT_ASYNC:
         return rt_async_move(comm, row, lane, step) ? WENT : BLOCKED;
     case RT_SIGNAL:

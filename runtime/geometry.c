@@ -189,6 +189,24 @@ static peal_status find_row(const struct peal_comm *comm, const struct rt_args *
     return PEAL_OK;
 }
 
+/* All ranks make the same call, and all of them are told before anything moves. */
+static peal_status check_wire(const struct rt_row *row, const struct rt_args *args, peal_diag *diag)
+{
+    int reduces = peal_plan_collective(row->collective)->reduces;
+    if (!row->wire)
+        return PEAL_OK;
+    if (args->dtype != PEAL_FLOAT32)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                         "a plan that packs elements on the wire takes float32, not %s",
+                         peal_dtype_name(args->dtype));
+    if (reduces && args->op != PEAL_SUM && args->op != PEAL_AVG)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                         "a plan that packs elements on the wire adds or averages, but does not "
+                         "take %s",
+                         peal_op_name(args->op));
+    return PEAL_OK;
+}
+
 static peal_status check_args(const struct peal_comm *comm, const struct rt_args *args,
                               peal_diag *diag)
 {
@@ -214,6 +232,7 @@ peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row
                          args.count);
     PEAL_TRY(find_row(comm, &args, bytes, row, diag));
     struct rt_row *found = *row;
+    PEAL_TRY(check_wire(found, &args, diag));
     if (!found->known || !rt_row_serves(found, args))
         learn(comm, found, &args);
     return PEAL_OK;

@@ -32,6 +32,7 @@ static void decode_slot(const struct decode *d, const struct plan_operand *from,
     uint64_t part = packet ? layout->packets : layout->scratch;
     to->place = RT_SLOT;
     to->packet = (uint8_t)packet;
+    to->wire = region->wire;
     to->depth = region->depth;
     to->trip_bytes = slot_bytes(region) * region->width;
     to->parity_bytes = copy;
@@ -72,15 +73,32 @@ static void decode_operand(const struct decode *d, const struct plan_operand *fr
 
 /* ---- steps */
 
-/* The plan's form has been checked: peal_table_verify does. */
-static uint8_t move_kind(const struct plan_step *from, const struct plan_operand *operands)
+static int folds(const struct plan_step *step)
 {
+    return step->op == PLAN_REDUCE || step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
+}
+
+/* 1: elements are converted, not only moved. */
+static int converts(const struct plan_step *step, int wire_source)
+{
+    return peal_plan_op_converts(step->op) || (wire_source && folds(step));
+}
+
+/* The plan's form has been checked: peal_table_verify does. */
+static uint8_t move_kind(const struct decode *d, const struct plan_step *from,
+                         const struct plan_operand *operands)
+{
+    int wire_source = 0;
     if (from->engine != PEAL_ENGINE_SM)
         return RT_ASYNC;
+    for (uint32_t i = 0; i < from->nsrc; i++)
+        wire_source |= peal_plan_operand_wire(d->plan, &operands[i]);
+    if (converts(from, wire_source))
+        return RT_WIRE;
     for (uint32_t i = 0; i < (uint32_t)from->nsrc + from->ndst; i++)
         if (operands[i].buffer == PLAN_BUF_PACKET)
             return RT_PACKET;
-    return from->op >= PLAN_REDUCE ? RT_FOLD : RT_MOVE;
+    return folds(from) ? RT_FOLD : RT_MOVE;
 }
 
 /* The destination "as it was" is the first source of a fold into it. */
@@ -114,7 +132,7 @@ static void decode_operands(struct decode *d, const struct plan_step *from, stru
     for (uint32_t i = 0; i < (uint32_t)to->nsrc + to->ndst; i++) {
         const struct rt_operand *operand = &d->row->operands[to->operands + i];
         if (i < to->nsrc)
-            packets += operand->packet;
+            packets += operand->packet || operand->wire;
         else if (operand->place == RT_SLOT)
             to->to_out = 0;
     }
@@ -134,8 +152,8 @@ static void decode_limit(const struct decode *d, struct rt_step *to)
 
 static void decode_move(struct decode *d, const struct plan_step *from, struct rt_step *to)
 {
-    to->kind = move_kind(from, d->rank->operands + from->operands);
-    to->folds = from->op >= PLAN_REDUCE;
+    to->kind = move_kind(d, from, d->rank->operands + from->operands);
+    to->folds = (uint8_t)folds(from);
     to->final = (from->flags & PLAN_FLAG_FINAL) != 0;
     to->event = from->event;
     to->chunk = from->chunk;
@@ -148,6 +166,8 @@ static void decode_move(struct decode *d, const struct plan_step *from, struct r
     if (d->row->counted)
         decode_limit(d, to);
     decode_operands(d, from, to);
+    if (to->kind == RT_MOVE || to->kind == RT_ASYNC)
+        to->wire = d->row->operands[to->operands].wire;
     to->shape = (uint8_t)kern_shape(to->nsrc, to->ndst);
     to->shape_one = (uint8_t)kern_shape(to->nsrc, 1);
 }
@@ -381,6 +401,7 @@ static void decode_shape(struct decode *d)
     row->out = peal_plan_held(plan, d->comm->rank, PLAN_BUF_OUT);
     row->alias = (uint64_t)row->in.first - row->out.first;
     row->counted = plan->collective == PEAL_ALLTOALLV;
+    row->wire = peal_plan_wire(plan) != PLAN_WIRE_NONE;
     row->knows_in_place = (uint8_t)(what->in_place != 0);
     row->all_in_place = (uint8_t)(what->in_place && !what->rooted);
 }

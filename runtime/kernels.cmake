@@ -13,7 +13,7 @@ if(PEAL_HAVE_OPENMP_SIMD)
     set_property(SOURCE ${peal_kernels} APPEND PROPERTY COMPILE_DEFINITIONS PEAL_OPENMP_SIMD=1)
 endif()
 # Vectors are worth having in a debugging build, too: the tests move megabytes.
-set_property(SOURCE ${peal_kernels} APPEND PROPERTY COMPILE_OPTIONS -O3)
+set_property(SOURCE ${peal_kernels} runtime/kern_wire.c APPEND PROPERTY COMPILE_OPTIONS -O3)
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     check_c_compiler_flag("-mavx2 -mf16c" PEAL_HAVE_AVX2)

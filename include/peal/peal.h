@@ -363,6 +363,16 @@ PEAL_API PEAL_CHECK peal_status peal_fabric_diff(peal_ctx *ctx, const peal_fabri
 
 typedef struct peal_table peal_table;
 
+/* As what float32 elements travel between ranks. */
+typedef enum peal_wire {
+    PEAL_WIRE_NONE, /* as they are */
+    PEAL_WIRE_BF16, /* bfloat16 */
+    PEAL_WIRE_FP8   /* e4m3, 32 elements with a common power of two */
+} peal_wire;
+#define PEAL_WIRE_COUNT 3
+/* "none", "bf16", "fp8"; NULL: no such format. Static; any thread. */
+PEAL_API const char *peal_wire_name(peal_wire wire);
+
 typedef struct peal_request {
     size_t size;
     peal_collective collective;
@@ -407,9 +417,12 @@ typedef struct peal_request {
     const char *levels; /* of pair, numa, host, pod, from the inside: "numa,host" */
     const char *inner;  /* between ranks and units of a host: direct, ring, tree */
     const char *outer;  /* between hosts and pods: direct, ring, tree, doubling */
+    /* Other than PEAL_WIRE_NONE: schedules may round float32 elements to this format on their way,
+     * where that is faster; every rank gets the same result. */
+    peal_wire wire;
 } peal_request;
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
@@ -488,6 +501,11 @@ typedef struct peal_row_info {
     uint64_t net_messages; /* that cross hosts at max_bytes, of the rank that sends most of them;
                               0: none, or, before compilation, not counted for this algorithm */
     uint64_t net_message_bytes; /* of each, at max_bytes: the mean */
+    /* As what float32 elements travel; other types are refused then. Once proven: how many
+     * roundings to that format a contribution passes at most, which bounds the error
+     * (docs/algorithms.md, "Compressed"). */
+    peal_wire wire;
+    uint32_t wire_roundings;
 } peal_row_info;
 
 PEAL_API PEAL_CHECK peal_status peal_table_get(const peal_table *table, peal_table_info *info);

@@ -58,6 +58,8 @@ static uint32_t sampled(const char *algorithm, peal_collective collective)
         if (i == 11) /* whole hosts */
             request.ranks = 8 * (2 + random_below(7));
         request.algorithm = algorithm;
+        if (strcmp(algorithm, "compressed") == 0)
+            request.wire = i % 2 ? PEAL_WIRE_BF16 : PEAL_WIRE_FP8;
         request.collective = collective;
         if (collective == PEAL_BROADCAST || collective == PEAL_REDUCE ||
             collective == PEAL_SCATTER || collective == PEAL_GATHER)

@@ -128,10 +128,10 @@ END_TEST
 
 START_TEST(regions_lie_behind_one_another)
 {
-    struct plan_region regions[] = {{PLAN_BUF_SCRATCH, 2, 3, 100},
-                                    {PLAN_BUF_PACKET, 1, 2, 8},
-                                    {PLAN_BUF_SCRATCH, 1, 1, 128},
-                                    {PLAN_BUF_PACKET, 1, 1, 124}};
+    struct plan_region regions[] = {{PLAN_BUF_SCRATCH, 2, 3, 100, 0},
+                                    {PLAN_BUF_PACKET, 1, 2, 8, 0},
+                                    {PLAN_BUF_SCRATCH, 1, 1, 128, 0},
+                                    {PLAN_BUF_PACKET, 1, 1, 124, 0}};
     struct peal_plan plan = {.regions = regions, .nregions = 4};
     ck_assert_uint_eq(peal_plan_region_bytes(&regions[0]), 768);
     ck_assert_uint_eq(peal_plan_region_offset(&plan, 0), 0);
@@ -143,7 +143,7 @@ START_TEST(regions_lie_behind_one_another)
     ck_assert_uint_eq(peal_plan_region_offset(&plan, 1), 0);
     ck_assert_uint_eq(peal_plan_region_offset(&plan, 3), 256);
     ck_assert_uint_eq(peal_plan_memory_bytes(&plan, PLAN_BUF_PACKET), 512);
-    regions[0] = (struct plan_region){PLAN_BUF_SCRATCH, UINT16_MAX, UINT16_MAX, 1ull << 40};
+    regions[0] = (struct plan_region){PLAN_BUF_SCRATCH, UINT16_MAX, UINT16_MAX, 1ull << 40, 0};
     ck_assert_uint_eq(peal_plan_memory_bytes(&plan, PLAN_BUF_SCRATCH), UINT64_MAX);
 }
 END_TEST
@@ -307,7 +307,7 @@ static const struct spoilt spoilts[] = {
     {spoil_skip, "rank 0 lane 0 step 0 (put): one chunk skips no slots"},
     {spoil_packets, "rank 0 lane 0 step 0 (put): packets are not moved in spans"},
     {spoil_event, "rank 0 lane 0 step 0 (put): a step of sm has no event"},
-    {spoil_op, "rank 0 lane 0 step 0: opcode 11 is not below 11"},
+    {spoil_op, "rank 0 lane 0 step 0: opcode 13 is not below 13"},
     {spoil_engine, "rank 0 lane 0 step 0 (put): engine 6 is not below 6"},
     {spoil_operands, "rank 0 lane 0 step 0 (put): operands beyond those of the rank"},
     {spoil_zero, "rank 0 lane 0 step 0 (put): an operand's field zero is set"},
