@@ -141,6 +141,21 @@ static peal_status add_tiles(struct planner *planner, struct candidate *candidat
     return PEAL_OK;
 }
 
+/* A peer is told, waited for, and sent to, both ways, in about so many steps. */
+#define PEER_STEPS 12u
+
+/* Steps of one channel of a rank, about; along rails only the root's host has many. */
+static uint64_t steps_of(const struct level_layout *layout)
+{
+    uint64_t peers = 0;
+    if (layout->rails)
+        return 0;
+    for (uint32_t k = 0; k < layout->levels; k++)
+        peers +=
+            layout->part[k] == PART_DIRECT || layout->part[k] == PART_RING ? layout->size[k] : 2;
+    return peers * PEER_STEPS;
+}
+
 static peal_status add_channels(struct planner *planner, const struct level_layout *layout,
                                 struct candidate *candidate)
 {
@@ -151,6 +166,7 @@ static peal_status add_channels(struct planner *planner, const struct level_layo
         uint32_t channels = asked ? asked : options[i];
         if (channels * lanes > PLAN_LANES_MAX ||
             channels * layout->levels * LEVEL_SEMS > PLAN_SEMS_MAX ||
+            peal_planner_too_long(planner, channels, steps_of(layout)) ||
             (channels > 1 &&
              (!planner->group.accelerators || planner->request.collective == PEAL_BARRIER)))
             break;

@@ -6,6 +6,7 @@
 #include <float.h>
 #include <stdio.h>
 
+#define STEP_STEPS 4u /* instructions of one step: told, waited for, moved */
 #define RING_TILE_MAX (4ull << 20)
 #define RING_TILE_MIN (64ull << 10)
 
@@ -172,6 +173,8 @@ static peal_status cost_channels(struct planner *planner, enum algorithm algo, u
 {
     uint32_t n = planner->group.n;
     uint64_t slots = 2ull * peal_ring_width(n) * channels;
+    if (algo == ALGO_RING && peal_planner_too_long(planner, channels, 2ull * STEP_STEPS * n))
+        return PEAL_OK;
     struct candidate candidate = {.algo = algo,
                                   .channels = channels,
                                   .tile_bytes = ring_tile(planner, slots),

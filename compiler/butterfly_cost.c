@@ -139,6 +139,8 @@ static peal_status add(const struct costs *costs, uint32_t channels)
     struct planner *planner = costs->planner;
     struct candidate candidate = costs->candidate;
     uint32_t n = costs->shapes->n;
+    if (peal_planner_too_long(planner, channels, 2ull * n)) /* chunks of spans, each way */
+        return PEAL_OK;
     candidate.channels = candidate.lanes = channels;
     candidate.chunks = n * channels;
     candidate.max_bytes = UINT64_MAX;

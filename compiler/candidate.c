@@ -14,6 +14,15 @@ peal_status peal_planner_add(struct planner *planner, const struct candidate *ca
     return PEAL_OK;
 }
 
+#define STEP_BYTES 96u
+#define PROGRAMS_MAX (256ull << 20)
+
+int peal_planner_too_long(const struct planner *planner, uint32_t channels, uint64_t steps)
+{
+    return planner->group.n <= PEAL_WHOLE_RANKS && !planner->request.channels && channels > 1 &&
+           steps * STEP_BYTES * channels * planner->group.n > PROGRAMS_MAX;
+}
+
 void peal_stage_lane(const struct planner *planner, struct stage *stage, double lane_share)
 {
     double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);

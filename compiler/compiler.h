@@ -292,6 +292,9 @@ void peal_traffic_net(const struct traffic *traffic, struct candidate *candidate
 void peal_stage_hop(struct stage *stage, const struct hop *hop);
 /* No schedule of the request is faster than this, in microseconds. */
 double peal_planner_bound(const struct planner *planner, uint64_t bytes);
+/* 1: of so many channels, each with so many steps a rank, all programs together would take longer
+ * to make and prove than they are worth. One channel never does, nor what is asked for. */
+int peal_planner_too_long(const struct planner *planner, uint32_t channels, uint64_t steps);
 /* Keeps the candidates of one order of reduction. Errors: UNSUPPORTED. */
 peal_status peal_planner_one_order(struct planner *planner, peal_diag *diag);
 /* `share` of the message travels over the hop, at `scale` of its bandwidth. */

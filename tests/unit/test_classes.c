@@ -644,7 +644,7 @@ START_TEST(large_tables_hold_what_is_provable)
     ck_assert_uint_eq(hierarchical_rows(&request), table->nrows);
     peal_table_destroy(table);
     table = NULL;
-    request.deterministic = 1; /* which no hierarchical schedule is */
+    request.algorithm = "doubling"; /* asked for */
     ck_assert_uint_eq(hierarchical_rows(&request), 0);
 }
 END_TEST
