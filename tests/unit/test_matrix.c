@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: slow */
 /*
  * A sample of tests/bench/matrix.sh: every algorithm with every collective, on a host of loads and
  * stores, a mesh and clusters, of seeded numbers of ranks from 2 to 64, at all sizes. Whatever is
