@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # peal run: hierarchical schedules by every pair of parts, on equal and unequal hosts.
+# ctest: slow
 # shellcheck source=tests/support/cli.sh
 . "$PEAL_SOURCE/tests/support/cli.sh"
 all=allreduce,reduce-scatter,allgather,broadcast,reduce,gather,scatter,barrier
