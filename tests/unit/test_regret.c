@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SM_FREE 1e-9 /* costs are compared as whole picoseconds */
+#define ROUNDING_US 1e-9 /* costs are compared as whole picoseconds */
 
 static struct test_heap heap;
 static peal_ctx *ctx;
@@ -58,9 +58,9 @@ static void at_size(const char *name, const peal_table *table, uint32_t row, uin
     }
     const char *algorithm = table->rows[row].info.algorithm;
     const char *collective = peal_collective_name(planner->request.collective);
-    ck_assert_msg(own <= best * 1.02 + SM_FREE, "%s, %s of %llu bytes: %s takes %g us, best %g",
+    ck_assert_msg(own <= best * 1.02 + ROUNDING_US, "%s, %s of %llu bytes: %s takes %g us, best %g",
                   name, collective, (unsigned long long)bytes, algorithm, own, best);
-    ck_assert_msg(plain == 0 || own <= plain + SM_FREE,
+    ck_assert_msg(plain == 0 || own <= plain + ROUNDING_US,
                   "%s, %s of %llu bytes: %s takes %g us, plain %g", name, collective,
                   (unsigned long long)bytes, algorithm, own, plain);
     sum.choices++;
