@@ -13,7 +13,8 @@
 /* A choice stands until it is this much slower than the best: fewer, longer rows. */
 #define KEEP_FACTOR 1.02
 #define FEW_RANKS 64u /* whose programs always fit */
-/* Of candidates this close to the best, the one with the fewest lanes is taken. */
+/* Of candidates this close to the best, the one with the fewest lanes is taken; where the best is
+ * this close to the bound, of those that are so too. */
 #define TIE_FACTOR 1.01
 
 struct pick {
@@ -106,10 +107,18 @@ static double most_price(const struct planner *planner, double best, double fact
     return most;
 }
 
+/* What fewer lanes may cost: some time, but not the optimum where that is within reach. */
+static double tie_price(const struct planner *planner, double best, uint64_t bytes)
+{
+    double most = most_price(planner, best, TIE_FACTOR, bytes);
+    double close = peal_planner_bound(planner, bytes) * TIE_FACTOR * 1e6; /* picoseconds */
+    return best <= close && close < most ? close : most;
+}
+
 static uint32_t pick_simplest(const struct planner *planner, uint64_t bytes)
 {
     struct pick best = pick_best(planner, bytes);
-    double most = most_price(planner, best.price, TIE_FACTOR, bytes);
+    double most = tie_price(planner, best.price, bytes);
     uint32_t chosen = best.index;
     for (uint32_t i = 0; i < planner->count; i++)
         if (fits(planner, &planner->candidates[i], bytes) &&
