@@ -57,6 +57,9 @@ void peal_verify_sems_free(struct verify_sems *sems);
 peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *out);
 /* The most trips that have to be executed: so many prove any number. */
 uint32_t peal_verify_trips(const struct peal_plan *plan);
+/* 1: b is executed like a, step for step, so that a's proof is b's, but for what peal_verify_check
+ * looks at. */
+int peal_verify_covers(const struct peal_plan *a, const struct peal_plan *b);
 /* Proves the steps of a plan by executing them, for up to `trips` trips. */
 peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
                                  struct verify_out *out, struct plan_proof *proof);
