@@ -48,20 +48,28 @@ static void report_unentered(const struct verify_run *run, struct verify_out *ou
                          "may return before rank %u has entered the call", run->unentered_by);
 }
 
-/* All parts by themselves; *whole is set when one of them does not hold every return back by
- * itself, so that only all together can tell. */
+/* All parts by themselves, of equal ones the first; *whole is set when one that has lanes does not
+ * hold every return back by itself, so that only all together can tell. */
 static peal_status prove_parts(struct verify_run *run, struct verify_out *out, int *whole,
                                struct plan_proof *proof)
 {
-    *whole = run->parts->count < 2;
-    for (run->part = 0; !*whole && run->part < run->parts->count; run->part++) {
+    const struct verify_parts *parts = run->parts;
+    int held = 0;
+    *whole = parts->count < 2;
+    for (run->part = 0; !*whole && run->part < parts->count; run->part++) {
+        if (parts->like[run->part] != run->part)
+            continue;
         run->steps = 0;
         PEAL_TRY(peal_verify_execute(run, out));
         proof->steps += run->steps;
         if (out->findings)
             return PEAL_OK;
+        if (!parts->lanes_in[run->part])
+            continue;
         *whole = run->unentered != UINT32_MAX;
+        held = 1;
     }
+    *whole |= !held;
     return PEAL_OK;
 }
 
@@ -114,6 +122,8 @@ peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
     peal_status status = peal_verify_sems_build(&sems, plan, out);
     if (status == PEAL_OK && !out->findings)
         status = peal_verify_parts_make(&parts, plan, &sems);
+    if (status == PEAL_OK && !out->findings)
+        status = peal_verify_parts_compare(&parts, plan, &sems);
     if (status == PEAL_OK && !out->findings)
         status = prove_runs(plan, trips, &sems, &parts, out, proof);
     peal_verify_parts_free(&parts);

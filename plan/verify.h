@@ -169,10 +169,16 @@ struct verify_parts {
     uint32_t *of_lane; /* lanes numbered rank by rank */
     uint32_t *of_chunk;
     uint32_t *of_region;
+    uint32_t *like;     /* each part's first that is equal but for names, or itself */
+    uint32_t *lanes_in; /* of each part; 0: chunks or regions that nobody names */
 };
 #define VERIFY_ALL_PARTS UINT32_MAX
+#define VERIFY_KINDS_MAX 64u /* of parts that others are compared with */
 peal_status peal_verify_parts_make(struct verify_parts *parts, const struct peal_plan *plan,
                                    const struct verify_sems *sems);
+/* Finds parts that are equal: sets `like`. */
+peal_status peal_verify_parts_compare(struct verify_parts *parts, const struct peal_plan *plan,
+                                      const struct verify_sems *sems);
 void peal_verify_parts_free(struct verify_parts *parts);
 
 /* One symbolic execution: `calls` calls of `trips` trips each, in place when alias is 1, of one
