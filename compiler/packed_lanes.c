@@ -313,6 +313,19 @@ static void enter(const struct lane *lane)
     greet(lane, 1);
 }
 
+/* The order of a channel's chunks begins with another block in each channel, so that not all lanes
+ * move to or from the same rank at a time; and in each rank, where trees are of one level: the
+ * order between two ranks is then that of one block in any case. */
+static uint32_t nth_chunk(const struct lane *lane, uint32_t nth)
+{
+    const struct packed *packed = lane->packed;
+    uint32_t chunks = peal_packed_chunks(packed);
+    uint32_t first = lane->channel * packed->blocks / packed->channels;
+    if (packed->way[PACKED_UP].levels <= 1 && packed->way[PACKED_DOWN].levels <= 1)
+        first += lane->b->self;
+    return (nth + first % packed->blocks * (chunks / packed->blocks)) % chunks;
+}
+
 static void emit_lane(const struct lane *lane)
 {
     struct build *b = lane->b;
@@ -324,13 +337,15 @@ static void emit_lane(const struct lane *lane)
     peal_build_lane(b);
     enter(lane);
     peal_build_section(b, 1);
-    for (uint32_t c = first; c < chunks; c++)
-        if (mine(lane, c)) {
-            if (lane->way == PACKED_UP)
-                fold(lane, c);
-            else
-                pass_on(lane, c);
-        }
+    for (uint32_t nth = 0; nth < chunks; nth++) {
+        uint32_t c = nth_chunk(lane, nth);
+        if (!mine(lane, c))
+            continue;
+        if (lane->way == PACKED_UP)
+            fold(lane, c);
+        else
+            pass_on(lane, c);
+    }
     peal_build_drain(b);
     if (b->plan->collective == PEAL_REDUCE)
         spread_leave(lane);
