@@ -78,13 +78,22 @@ static void cost_scatter(struct costs *costs, uint32_t k)
     peal_candidate_stage(planner, &costs->candidate, &stage, 0);
 }
 
-/* Every rank's block to the root. */
+/* The root's own block into its output. */
+static void cost_copy(struct costs *costs)
+{
+    struct stage stage = {.levels = 1, .chain = 1};
+    costs->stored[costs->candidate.nstages] = 1.0 / costs->shapes->n;
+    peal_candidate_stage(costs->planner, &costs->candidate, &stage, 0);
+}
+
+/* Every rank's block to the root, one message of each rank: they queue where ranks share a NIC. */
 static void cost_gather(struct costs *costs)
 {
     struct planner *planner = costs->planner;
     uint32_t root = planner->request.root;
     double n = costs->shapes->n;
     struct stage stage = {.levels = 1, .chain = 1};
+    uint32_t shared = 0;
     for (uint32_t r = 0; r < costs->shapes->n; r++) {
         struct hop hop;
         if (r == root)
@@ -92,8 +101,9 @@ static void cost_gather(struct costs *costs)
         peal_planner_hop(planner, r, root, &hop);
         peal_stage_hop(&stage, &hop);
         peal_planner_load(planner, &hop, 1 / n, hop.scale);
+        shared += hop.path.link_class == PEAL_LINK_NET;
     }
-    stage.gap_us *= n - 2;
+    stage.gap_us *= shared ? n - 2 : 0;
     costs->stored[costs->candidate.nstages] = 1 / n;
     peal_candidate_stage(planner, &costs->candidate, &stage, 0);
 }
@@ -109,6 +119,8 @@ static void cost_collective(struct costs *costs)
         cost_round(costs, k, 0);
     for (uint32_t k = 0; k < rounds && collective == PEAL_BROADCAST; k++)
         cost_scatter(costs, k);
+    if (collective == PEAL_BROADCAST)
+        cost_copy(costs);
     for (uint32_t k = rounds; k-- > 0 && (moves || collective == PEAL_ALLREDUCE);)
         cost_round(costs, k, 1);
     if (collective == PEAL_REDUCE)

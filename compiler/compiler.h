@@ -100,6 +100,8 @@ void peal_load_add(struct load *load, const struct topo_path *path, double share
 /* What the busiest resource of the path is busy with, per byte of the message; own: without
  * siblings. */
 double peal_load_of(const struct load *load, const struct topo_path *path, int own);
+/* Microseconds per byte of a transfer that has the path to itself. */
+double peal_load_alone(const struct topo_path *path, double scale);
 /* A resource is `us` per byte longer busy, `own` of it for the group. */
 void peal_load_use(struct load *load, uint64_t resource, double us, double own);
 
