@@ -350,6 +350,14 @@ static peal_status cost_all_channels(const struct costing *c)
     if (trees > 4 && trees <= CHANNELS_MAX && trees != 6 && trees != 8 && trees != 12 &&
         trees != 16 && trees != 24)
         PEAL_TRY(cost_channels(c, trees)); /* one for each */
+    /* One for each other rank, and twice that: lanes that go round these never meet. */
+    uint32_t others = c->packed->n - 1;
+    if (c->packed->blocks > 1 && c->packed->way[PACKED_UP].levels <= 1 &&
+        c->packed->way[PACKED_DOWN].levels <= 1 && others > 4 && others != trees)
+        for (uint32_t channels = others; channels <= CHANNELS_MAX; channels *= 2)
+            if (channels != 6 && channels != 8 && channels != 12 && channels != 16 &&
+                channels != 24 && channels != 32)
+                PEAL_TRY(cost_channels(c, channels));
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
         PEAL_TRY(cost_channels(c, some[i]));
     return PEAL_OK;

@@ -314,16 +314,21 @@ static void enter(const struct lane *lane)
 }
 
 /* The order of a channel's chunks begins with another block in each channel, so that not all lanes
- * move to or from the same rank at a time; and in each rank, where trees are of one level: the
- * order between two ranks is then that of one block in any case. */
+ * move to or from the same rank at a time. Where trees are of one level, each rank goes round the
+ * others, those behind it first, and its lanes keep to different ones: the order between two ranks
+ * is then that of one block in any case. */
 static uint32_t nth_chunk(const struct lane *lane, uint32_t nth)
 {
     const struct packed *packed = lane->packed;
-    uint32_t chunks = peal_packed_chunks(packed);
-    uint32_t first = lane->channel * packed->blocks / packed->channels;
-    if (packed->way[PACKED_UP].levels <= 1 && packed->way[PACKED_DOWN].levels <= 1)
-        first += lane->b->self;
-    return (nth + first % packed->blocks * (chunks / packed->blocks)) % chunks;
+    uint32_t blocks = packed->blocks, each = peal_packed_chunks(packed) / blocks;
+    uint32_t block = nth / each, others = blocks - 1;
+    if (packed->way[PACKED_UP].levels > 1 || packed->way[PACKED_DOWN].levels > 1 || blocks == 1)
+        block += lane->channel * blocks / packed->channels;
+    else if (block < others)
+        block = lane->b->self + 1 + (block + lane->channel * others / packed->channels) % others;
+    else
+        block = lane->b->self;
+    return block % blocks * each + nth % each;
 }
 
 static void emit_lane(const struct lane *lane)
