@@ -341,25 +341,29 @@ static peal_status cost_channels(const struct costing *c, uint32_t channels)
     return add_tiles(c->planner, &candidate);
 }
 
+/* What the lanes of a rank take turns with: other ranks, or the trees of a root. As many lanes, or
+ * twice as many, keep to different ones. */
+static uint32_t turns_of(const struct packed *packed)
+{
+    int flat = packed->way[PACKED_UP].levels <= 1 && packed->way[PACKED_DOWN].levels <= 1;
+    return packed->blocks > 1 && flat ? packed->n - 1 : packed->trees;
+}
+
 static peal_status cost_all_channels(const struct costing *c)
 {
     static const uint32_t some[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
-    uint32_t asked = c->planner->request.channels, trees = c->packed->trees;
+    uint32_t asked = c->planner->request.channels, turns = turns_of(c->packed);
     if (asked)
         return cost_channels(c, asked);
-    if (trees > 4 && trees <= CHANNELS_MAX && trees != 6 && trees != 8 && trees != 12 &&
-        trees != 16 && trees != 24)
-        PEAL_TRY(cost_channels(c, trees)); /* one for each */
-    /* One for each other rank, and twice that: lanes that go round these never meet. */
-    uint32_t others = c->packed->n - 1;
-    if (c->packed->blocks > 1 && c->packed->way[PACKED_UP].levels <= 1 &&
-        c->packed->way[PACKED_DOWN].levels <= 1 && others > 4 && others != trees)
-        for (uint32_t channels = others; channels <= CHANNELS_MAX; channels *= 2)
-            if (channels != 6 && channels != 8 && channels != 12 && channels != 16 &&
-                channels != 24 && channels != 32)
-                PEAL_TRY(cost_channels(c, channels));
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
         PEAL_TRY(cost_channels(c, some[i]));
+    for (uint32_t channels = turns; channels > 4 && channels <= CHANNELS_MAX; channels *= 2) {
+        int costed = 0;
+        for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+            costed |= channels == some[i];
+        if (!costed)
+            PEAL_TRY(cost_channels(c, channels));
+    }
     return PEAL_OK;
 }
 

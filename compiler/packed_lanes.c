@@ -328,7 +328,9 @@ static uint32_t nth_chunk(const struct lane *lane, uint32_t nth)
         block = lane->b->self + 1 + (block + lane->channel * others / packed->channels) % others;
     else
         block = lane->b->self;
-    return block % blocks * each + nth % each;
+    /* And with another tree, since a root's trees begin with different links. */
+    uint32_t chunk = (nth + lane->channel * each / packed->channels) % each;
+    return block % blocks * each + chunk;
 }
 
 static void emit_lane(const struct lane *lane)
