@@ -15,9 +15,17 @@ struct costing {
     uint32_t lane[STAGES_MAX]; /* kind of lane that works on a stage */
     uint64_t sent[STAGES_MAX]; /* trees that the busiest rank sends a stage's hops for */
     double gap_us[STAGES_MAX];
+    double told_us[STAGES_MAX];   /* how much later than the first the last child is told */
+    double hop_us[STAGES_MAX];    /* the longest start-up of a level's hops */
     int stores[STAGES_MAX];       /* 1: lanes do all of the stage's hops */
+    int up[STAGES_MAX];           /* 1: into slots */
     double *seat_us[PACKED_WAYS]; /* what the step of each seat takes its lane, for a byte */
 };
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
 
 /* ---- links ---------------------------------------------------------------------------------- */
 
@@ -36,11 +44,25 @@ static void count_sent(const struct costing *c, int way, uint32_t depth, uint64_
     }
 }
 
+/* What a lane's store to all children of a seat is told by, one after the other, besides one. */
+static double told_us(const struct packed *packed, int way, uint32_t depth, double gap_us)
+{
+    uint32_t most = 1;
+    if (way == PACKED_UP)
+        return 0;
+    for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
+        const struct seat *seat = &packed->way[way].seat[i];
+        if (seat->depth == depth - 1 && seat->children > most)
+            most = seat->children;
+    }
+    return (most - 1) * gap_us;
+}
+
 /* Hops between one depth and the next, each with its tree's share of the message. */
 static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sent)
 {
     const struct packed *packed = c->packed;
-    struct stage stage = {.levels = 1, .lane = c->base.nstages};
+    struct stage stage = {.levels = 1, .lane = c->base.nstages, .depth = UINT32_MAX};
     double share = 1.0 / ((double)packed->weights * packed->blocks);
     uint32_t at = c->base.nstages;
     int stores = 1;
@@ -60,6 +82,8 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
     count_sent(c, way, depth, sent, &c->sent[at]);
     c->gap_us[at] = stage.gap_us;
     c->stores[at] = stores;
+    c->told_us[at] = stores ? told_us(packed, way, depth, stage.gap_us) : 0;
+    c->up[at] = way == PACKED_UP;
     c->lane[at] = way == PACKED_UP
                       ? depth
                       : peal_packed_leaf_lane(packed) + depth - 1 - packed->way[PACKED_DOWN].levels;
@@ -71,37 +95,102 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
 /* The root's fold of what has come up, where it passes nothing on. */
 static void cost_fold(struct costing *c)
 {
-    struct stage stage = {.levels = 1, .lane = c->base.nstages};
+    struct stage stage = {.levels = 1, .lane = c->base.nstages, .depth = UINT32_MAX};
     c->lane[c->base.nstages] = 0;
     c->stores[c->base.nstages] = 1;
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
 }
 
+/* Start-ups from the rank `index` stands for to its root, or back, along one tree. */
+static double way_us(const struct costing *c, int way, uint32_t index)
+{
+    const struct packed *packed = c->packed;
+    const struct seat *seats = packed->way[way].seat;
+    uint32_t tree = index / packed->n * packed->n;
+    double sum = 0;
+    for (uint32_t at = index; seats[at].parent != NO_RANK; at = tree + seats[at].parent) {
+        struct hop hop;
+        uint32_t rank = at % packed->n, parent = seats[at].parent;
+        peal_planner_hop(c->planner, way == PACKED_UP ? rank : parent,
+                         way == PACKED_UP ? parent : rank, &hop);
+        sum += hop.alpha_us;
+    }
+    return sum;
+}
+
+/* The start-ups of all levels together are those of the longest way along a tree. */
+static double set_way(struct costing *c, int way, uint32_t first)
+{
+    const struct packed *packed = c->packed;
+    uint32_t levels = packed->way[way].levels;
+    double longest = 0;
+    for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
+        const struct seat *seat = &packed->way[way].seat[i];
+        double us = seat->children || seat->parent == NO_RANK ? 0 : way_us(c, way, i);
+        longest = us > longest ? us : longest;
+    }
+    for (uint32_t i = first; i < first + levels; i++) {
+        c->hop_us[i] = c->base.stage[i].alpha_us;
+        c->base.stage[i].alpha_us = longest / levels + c->told_us[i];
+    }
+    return longest;
+}
+
+/* Whom a rank tells that it has entered, of the rank that tells most. */
+static uint32_t most_parents(const struct packed *packed)
+{
+    const struct packed_way *down = &packed->way[PACKED_DOWN];
+    uint32_t most = 1, trees = packed->blocks * packed->trees;
+    for (uint32_t r = 0; r < packed->n; r++) {
+        uint8_t told[PACKED_RANKS_MAX] = {0};
+        uint32_t count = 0;
+        for (uint32_t t = 0; t < trees; t++) {
+            uint32_t parent = down->seat[t * packed->n + r].parent;
+            count += parent != NO_RANK && !told[parent];
+            if (parent != NO_RANK)
+                told[parent] = 1;
+        }
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
 /* Ranks tell their parents that they have entered, or their children that they may leave. */
-static void cost_handshake(struct costing *c)
+static void cost_handshake(struct costing *c, double way)
 {
     peal_collective collective = c->planner->request.collective;
     struct stage stage = {.levels = 1, .chain = 1, .lane = ENTER_LANE};
+    double gap = 0;
     if (collective == PEAL_ALLREDUCE || collective == PEAL_REDUCE_SCATTER)
         return;
-    for (uint32_t i = 0; i < c->base.nstages; i++)
-        if (c->base.stage[i].alpha_us > stage.alpha_us)
-            stage.alpha_us = c->base.stage[i].alpha_us;
+    for (uint32_t i = 0; i < c->base.nstages; i++) {
+        const struct stage *other = &c->base.stage[i];
+        stage.alpha_us = other->alpha_us > stage.alpha_us ? other->alpha_us : stage.alpha_us;
+        gap = c->gap_us[i] > gap ? c->gap_us[i] : gap;
+    }
     if (c->packed->blocks == 1) /* all of them, one after the other */
-        stage.levels = c->packed->way[PACKED_DOWN].levels + c->packed->way[PACKED_UP].levels;
+        stage.alpha_us = way;
+    else
+        stage.alpha_us += (most_parents(c->packed) - 1) * gap;
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
 }
 
 static void cost_links(struct costing *c, uint64_t *sent)
 {
     const struct packed_way *up = &c->packed->way[PACKED_UP], *down = &c->packed->way[PACKED_DOWN];
+    double way = 0;
     for (uint32_t depth = up->levels; depth > 0; depth--)
         cost_level(c, PACKED_UP, depth, sent);
     if (up->levels && !down->levels)
         cost_fold(c);
+    uint32_t first = c->base.nstages;
     for (uint32_t depth = 1; depth <= down->levels; depth++)
         cost_level(c, PACKED_DOWN, depth, sent);
-    cost_handshake(c);
+    if (up->levels)
+        way += set_way(c, PACKED_UP, 0);
+    if (down->levels)
+        way += set_way(c, PACKED_DOWN, first);
+    cost_handshake(c, way);
     peal_candidate_total(c->planner, &c->base);
 }
 
@@ -209,11 +298,7 @@ static void add_seat(const struct costing *c, int way, uint32_t chunk, uint32_t 
     double share = peal_packed_share(packed, chunk);
     int root_folds = way == PACKED_UP && seat->parent == NO_RANK;
     lane->us += c->seat_us[way][seat - packed->way[way].seat] * share;
-    lane->messages += way == PACKED_DOWN ? seat->children
-                      : !root_folds      ? 1
-                      : packed->way[PACKED_DOWN].levels
-                          ? peal_packed_seat(packed, PACKED_DOWN, chunk, rank)->children
-                          : 0;
+    lane->messages += way == PACKED_UP && !root_folds;
     lane->used = 1;
     if (way == PACKED_UP && seat->children)
         *fold_us += (1 + seat->children) * share * peal_planner_fold_us(c->planner);
@@ -263,6 +348,39 @@ static uint32_t measure(const struct costing *c, struct work *work, struct lane_
     return most;
 }
 
+/*
+ * Between two tiles of a lane. Where partial sums wait for slots, both ends move a chunk in the
+ * round trip of a credit, with two tiles under way. A lane of another engine has BUILD_EVENTS
+ * transfers under way, one of each chunk.
+ */
+static void add_turns(const struct costing *c, struct candidate *candidate)
+{
+    struct stage credit = {.depth = 1, .lane = candidate->nstages}, flight = credit;
+    double chunks = (double)peal_packed_chunks(c->packed) / c->packed->channels;
+    double ahead = chunks < BUILD_EVENTS ? chunks : BUILD_EVENTS;
+    flight.lane++;
+    for (uint32_t i = 0; i < c->base.nstages; i++) {
+        const struct stage *stage = &candidate->stage[i];
+        if (stage->lane == ENTER_LANE)
+            continue;
+        double us = stage->us_per_byte, next = i + 1 < c->base.nstages ? stage[1].us_per_byte : 0;
+        if (c->up[i]) { /* of depth 1: half the start-ups there and back */
+            credit.alpha_us = larger(credit.alpha_us, c->hop_us[i] / 2);
+            credit.us_per_byte = larger(credit.us_per_byte, (us + next) / 2 / chunks);
+        }
+        if (!c->stores[i]) {
+            flight.alpha_us = larger(flight.alpha_us, c->hop_us[i] / 2 * chunks / ahead);
+            flight.us_per_byte = larger(flight.us_per_byte, us);
+        }
+    }
+    credit.alone_us_per_byte = credit.us_per_byte;
+    flight.alone_us_per_byte = flight.us_per_byte;
+    if (candidate->nstages + 2 > STAGES_MAX)
+        return;
+    candidate->stage[candidate->nstages++] = credit;
+    candidate->stage[candidate->nstages++] = flight;
+}
+
 static void set_lanes(const struct costing *c, struct candidate *candidate, const struct work *work)
 {
     for (uint32_t i = 0; i < candidate->nstages; i++) {
@@ -277,6 +395,7 @@ static void set_lanes(const struct costing *c, struct candidate *candidate, cons
         stage->us_per_byte = us > stage->load_us ? us : stage->load_us;
         stage->alone_us_per_byte = us > stage->alone_load_us ? us : stage->alone_load_us;
     }
+    add_turns(c, candidate);
 }
 
 static peal_status add_tiles(struct planner *planner, struct candidate *candidate)
