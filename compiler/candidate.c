@@ -38,6 +38,16 @@ void peal_stage_then(const struct planner *planner, struct stage *stage, double 
     stage->alone_us_per_byte += lane_us;
 }
 
+void peal_stage_fold(const struct planner *planner, struct stage *stage, double lane_share,
+                     double sources)
+{
+    double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);
+    double unit_us = peal_planner_fold_us(planner) * sources;
+    double us = unit_us > lane_us ? unit_us : lane_us;
+    stage->us_per_byte += us;
+    stage->alone_us_per_byte += us;
+}
+
 void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
                           const struct stage *stage, double lane_share)
 {

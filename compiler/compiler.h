@@ -100,6 +100,8 @@ void peal_load_add(struct load *load, const struct topo_path *path, double share
 /* What the busiest resource of the path is busy with, per byte of the message; own: without
  * siblings. */
 double peal_load_of(const struct load *load, const struct topo_path *path, int own);
+/* Microseconds per byte of a transfer that has the path to itself. */
+double peal_load_alone(const struct topo_path *path, double scale);
 /* A resource is `us` per byte longer busy, `own` of it for the group. */
 void peal_load_use(struct load *load, uint64_t resource, double us, double own);
 
@@ -244,6 +246,10 @@ void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
 void peal_stage_lane(const struct planner *planner, struct stage *stage, double lane_share);
 /* When the transfer is over, a lane moves so much. */
 void peal_stage_then(const struct planner *planner, struct stage *stage, double lane_share);
+/* When the transfer is over, a lane reads and writes lane_share (halved) to fold, while all lanes
+ * of its rank together read `sources` of the message. */
+void peal_stage_fold(const struct planner *planner, struct stage *stage, double lane_share,
+                     double sources);
 /* Empties planner->total into the candidate. */
 void peal_candidate_total(struct planner *planner, struct candidate *candidate);
 
@@ -301,6 +307,9 @@ peal_status peal_planner_one_order(struct planner *planner, peal_diag *diag);
 void peal_planner_load(struct planner *planner, const struct hop *hop, double share, double scale);
 /* Bytes per second / 1e9 that one lane moves: an SM's share, or without bound on a host. */
 double peal_planner_lane_gbs(const struct planner *planner);
+/* Microseconds in which an accelerator's lanes together read a byte to reduce it; 0 on a host, whose
+ * lanes are the cores that do it. */
+double peal_planner_fold_us(const struct planner *planner);
 
 /* ---- building programs ---------------------------------------------------- */
 #define BURST_EVENTS                                                                               \
@@ -596,10 +605,10 @@ void peal_butterfly_lane(struct build *b, const struct butterfly *shape, uint32_
  * of the last place, whose ranges wrap around. */
 peal_status peal_butterfly_messages(const struct butterfly *shape, int blocks,
                                     uint32_t messages[BUTTERFLY_ROUNDS_MAX]);
-/* Holds stages to what the candidate's lanes, one a channel, move; lane_share: as for
- * peal_candidate_stage, of each stage and of all lanes. */
+/* Holds stages to what the candidate's lanes, one a channel, do: of each stage, the shares that all
+ * of them store elsewhere, and then fold. */
 void peal_butterfly_lane_rate(const struct planner *planner, struct candidate *candidate,
-                              const double *lane_share);
+                              const double *stored, const double *folded);
 /* Adds candidates of 1, 2, 4 ... channels like `candidate`, whose channels take turns with the
  * shapes. */
 peal_status peal_butterfly_enumerate(struct planner *planner, struct candidate candidate,
