@@ -72,7 +72,6 @@ if command -v python3 >/dev/null; then
     refused '0,/rank 1/s//rank 0/'
     refused '0,/ to /s// from /'
     refused '0,/b to/s// to/'
-    refused '0,/ tag [0-9]*/s///'
     refused '0,/^l1:/s//send:/'
     refused '0,/^l2 requires l1/s//l2 requires l9/'
     refused '0,/^l2:/s//l1:/'
