@@ -24,7 +24,8 @@ void page_heading(FILE *file, const char *id, const char *text);
 /* An <svg> of that size, which grows to the width of the page, not beyond `most` pixels; it is
  * described by `label`. */
 void page_svg(FILE *file, double width, double height, double most, const char *label);
-const char *page_time(double us, char *text); /* "1.50 us", "20.0 ms" */
+const char *page_time(double us, char *text);    /* "1.50 &micro;s", "20.0 ms": HTML */
+const char *page_size(double bytes, char *text); /* "1.78 KiB" */
 
 /* ---- the parts */
 void report_fabric(const struct report *r);  /* report_fabric.c: one host */

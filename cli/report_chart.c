@@ -35,18 +35,32 @@ static void y_tick(FILE *file, const struct chart *chart, double value, const ch
             LEFT, WIDTH - RIGHT, y, y, LEFT - 6, y + 4, text);
 }
 
+/* "10 &micro;s": powers of ten are written short. */
+static const char *power_text(double us, char *text)
+{
+    if (us >= 1e6)
+        (void)snprintf(text, NUMBER_TEXT, "%g s", us / 1e6);
+    else if (us >= 1e3)
+        (void)snprintf(text, NUMBER_TEXT, "%g ms", us / 1e3);
+    else
+        (void)snprintf(text, NUMBER_TEXT, "%g &micro;s", us);
+    return text;
+}
+
 static void y_ticks(FILE *file, const struct chart *chart)
 {
     char text[NUMBER_TEXT];
     if (chart->log_y) {
         for (double value = chart->y_low; value <= chart->y_high * 1.0001; value *= 10)
-            y_tick(file, chart, value, page_time(value, text));
+            y_tick(file, chart, value, power_text(value, text));
         return;
     }
     double step = pow(10, floor(log10(chart->y_high > 0 ? chart->y_high : 1)));
     step = chart->y_high / step < 2.5 ? step / 4 : chart->y_high / step < 5 ? step / 2 : step;
-    for (double value = 0; value <= chart->y_high * 1.0001; value += step)
-        y_tick(file, chart, value, real_text(value, text));
+    for (double value = 0; value <= chart->y_high * 1.0001; value += step) {
+        (void)snprintf(text, sizeof text, "%g", value);
+        y_tick(file, chart, value, text);
+    }
 }
 
 static void x_ticks(FILE *file, const struct chart *chart)
@@ -68,9 +82,10 @@ static void x_ticks(FILE *file, const struct chart *chart)
 void chart_begin(FILE *file, const struct chart *chart)
 {
     page_svg(file, WIDTH, HEIGHT, 760, chart->title);
-    fprintf(file,
-            "<text x=\"%.1f\" y=\"15\">%s</text><text class=\"s e\" x=\"%.1f\" y=\"15\">%s</text>\n",
-            LEFT, chart->title, WIDTH - RIGHT, chart->label);
+    fprintf(
+        file,
+        "<text x=\"%.1f\" y=\"15\">%s</text><text class=\"s e\" x=\"%.1f\" y=\"15\">%s</text>\n",
+        LEFT, chart->title, WIDTH - RIGHT, chart->label);
     y_ticks(file, chart);
     x_ticks(file, chart);
 }
@@ -102,8 +117,7 @@ void chart_strip(FILE *file, const struct chart *chart, double from, double to, 
                 "<line class=\"axis\" stroke-dasharray=\"2 4\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" "
                 "y2=\"%.1f\"/>\n",
                 left, left, TOP, HEIGHT - BOTTOM);
-    fprintf(file,
-            "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\"><title>",
+    fprintf(file, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\"><title>",
             style_, left, HEIGHT - BOTTOM, right > left + 1 ? right - left : 1, STRIP);
     page_text(file, title);
     fputs("</title></rect>\n", file);

@@ -22,7 +22,7 @@ struct family { /* of one collective */
     double slowest, fastest, widest;
 };
 
-static const peal_collective usual[] = {PEAL_ALLREDUCE,  PEAL_REDUCE_SCATTER, PEAL_ALLGATHER,
+static const peal_collective usual[] = {PEAL_ALLREDUCE, PEAL_REDUCE_SCATTER, PEAL_ALLGATHER,
                                         PEAL_BROADCAST, PEAL_ALLTOALL};
 
 static void add_point(struct curve *curve, uint64_t bytes, double y)
@@ -109,7 +109,7 @@ static void draw_times(const struct family *f)
                           .log_y = 1,
                           .x_low = log2((double)f->low),
                           .x_high = log2((double)f->high)};
-    chart.y_low = pow(10, floor(log10(f->fastest > 0 ? f->fastest : 1)));
+    chart.y_low = pow(10, floor(log10(f->fastest > 0 ? f->fastest * 0.99 : 1)));
     chart.y_high = pow(10, ceil(log10(f->slowest * TALLER)));
     chart_begin(file, &chart);
     for (uint32_t i = 0; i < f->count; i++)
@@ -153,10 +153,12 @@ static void put_key(const struct family *f)
 static void put_row(FILE *file, const peal_row_info *row)
 {
     char low[NUMBER_TEXT], high[NUMBER_TEXT], text[NUMBER_TEXT];
-    fprintf(file, "<tr><td class=\"n\">%s</td><td class=\"n\">%s</td><td><span class=\"k%lu\">"
-                  "&#9632;</span> %s</td><td>",
-            size_text(row->min_bytes, low), size_text(row->max_bytes, high),
-            (unsigned long)colour_of(row->algorithm), row->algorithm);
+    fprintf(
+        file,
+        "<tr><td class=\"n\">%s</td><td class=\"n\">%s</td><td class=\"w\"><span class=\"k%lu\">"
+        "&#9632;</span> %s</td><td>",
+        page_size((double)row->min_bytes, low), page_size((double)row->max_bytes, high),
+        (unsigned long)colour_of(row->algorithm), row->algorithm);
     page_text(file, row->detail);
     if (row->tile_bytes)
         fprintf(file, ", tiles of %s", size_text(row->tile_bytes, text));
@@ -212,7 +214,8 @@ static int put_collective(struct report *r, const peal_request *request,
     f->action = *action;
     f->low = request->min_bytes;
     f->high = request->max_bytes;
-    int code = plan_table(r->cli, r->fabric, request, action, may_skip ? &skip : NULL, 0, &f->table);
+    int code =
+        plan_table(r->cli, r->fabric, request, action, may_skip ? &skip : NULL, 0, &f->table);
     if (code == EXIT_YES && f->table)
         put_family(f);
     peal_table_destroy(f->table);

@@ -15,7 +15,7 @@
 #define TALL 36.0
 #define LEVEL 78.0
 #define MARGIN 24.0
-#define TOP 64.0
+#define TOP 20.0
 #define NAME_ROOM 10u
 #define NO_PLACE UINT32_MAX
 #define PLACES_MAX 4096u
@@ -24,11 +24,11 @@
 struct place {
     const char *name;
     const char *kind;
-    char second[24];  /* its second line */
-    uint32_t parent;  /* NO_PLACE: none */
-    uint32_t merged;  /* NICs alike beside it that it stands for */
-    double up_gbs;    /* of the link to the parent */
-    const char *up;   /* its class */
+    char second[24]; /* its second line */
+    uint32_t parent; /* NO_PLACE: none */
+    uint32_t merged; /* NICs alike beside it that it stands for */
+    double up_gbs;   /* of the link to the parent */
+    const char *up;  /* its class */
     double x, y, wide;
     uint32_t depth;
 };
@@ -264,6 +264,14 @@ static void put_up_link(const struct drawing *d, const struct place *place)
     fputc('\n', file);
 }
 
+static uint32_t next_numa(const struct drawing *d, uint32_t index)
+{
+    for (uint32_t i = index + 1; i < d->places; i++)
+        if (is(&d->place[i], "numa"))
+            return i;
+    return NO_PLACE;
+}
+
 /* NUMA nodes beside each other; of more than two, what joins the others is alike or told by the
  * list of classes. */
 static void put_smp(struct drawing *d)
@@ -275,14 +283,13 @@ static void put_smp(struct drawing *d)
         if (link.link_class != PEAL_LINK_SMP || a == NO_PLACE || b == NO_PLACE)
             continue;
         note_class(d, &link);
-        if (b != a + 1)
+        if (b != next_numa(d, a))
             continue;
-        double from = d->place[a].x + BOX / 2, to = d->place[b].x - BOX / 2;
+        double from = d->place[a].x + BOX / 2, to = d->place[b].x - BOX / 2, y = TOP + TALL / 2;
         fprintf(d->report->file,
-                "<path class=\"link smp\" d=\"M%.1f %.1fV%.1fH%.1fV%.1f\"/><text class=\"s m\" "
-                "x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-                from - 18, TOP, TOP - 20, to + 18, TOP, (from + to) / 2, TOP - 26,
-                real_text(link.beta_gbs, text));
+                "<path class=\"link smp\" d=\"M%.1f %.1fH%.1f\"/><text class=\"s m\" x=\"%.1f\" "
+                "y=\"%.1f\">%s</text>\n",
+                from, y, to, (from + to) / 2, y - 6, real_text(link.beta_gbs, text));
     }
 }
 
@@ -345,8 +352,7 @@ static void put_mesh(struct drawing *d)
     for (uint32_t i = 0; far && peal_fabric_link(d->report->fabric, i, &link) == PEAL_OK; i++) {
         if (!joins_accelerators(d, &link, &a, &b))
             continue;
-        double depth =
-            26 + 110.0 * columns_between(&d->place[a], &d->place[b]) / far;
+        double depth = 26 + 110.0 * columns_between(&d->place[a], &d->place[b]) / far;
         char text[NUMBER_TEXT];
         note_class(d, &link);
         fprintf(d->report->file,
@@ -390,7 +396,7 @@ static void put_key(const struct drawing *d)
         fprintf(file, "<li><i class=\"%s\"></i>%s %s", name, name, low);
         if (strcmp(low, high) != 0)
             fprintf(file, " to %s", high);
-        fprintf(file, " GB/s, %s us</li>", real_text(d->alpha[c], alpha));
+        fprintf(file, " GB/s, %s &micro;s</li>", real_text(d->alpha[c], alpha));
     }
     fputs("</ul>\n", file);
 }

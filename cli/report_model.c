@@ -26,11 +26,15 @@ static peal_status put_piece(void *user, const char *data, size_t bytes)
 static int put_estimate(struct report *r, struct estimating *of)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    CLI_TRY(say_diag(peal_estimate_create(r->cli->ctx, r->fabric, &of->model, &of->params, &diag,
-                                          &of->as_is),
-                     &diag));
+    CLI_TRY(say_diag(
+        peal_estimate_create(r->cli->ctx, r->fabric, &of->model, &of->params, &diag, &of->as_is),
+        &diag));
     page_heading(r->file, "estimate", "What a model takes");
     put_text(r, of);
+    peal_estimate_info info = {.size = sizeof info};
+    CLI_TRY(say_diag(peal_estimate_get(of->as_is, &info), NULL));
+    if (info.dp < 2) /* no gradients travel */
+        return EXIT_YES;
     fputs("<figure class=\"drawn\">", r->file);
     peal_status status = peal_estimate_write(of->as_is, "svg", put_piece, r->file, &diag);
     fputs("</figure>\n", r->file);

@@ -100,9 +100,9 @@ static void look_from(struct net *net, uint32_t at)
     for (uint32_t r = 0; r < locals; r++)
         for (size_t i = 0; i < COUNT_OF(to); i++) {
             peal_path_info path = {.size = sizeof path};
-            if (to[i] == at || peal_fabric_path(net->report->fabric, net->first[at] + r,
-                                                net->first[to[i]] + r % net->locals[to[i]],
-                                                &path) != PEAL_OK)
+            if (to[i] == at ||
+                peal_fabric_path(net->report->fabric, net->first[at] + r,
+                                 net->first[to[i]] + r % net->locals[to[i]], &path) != PEAL_OK)
                 continue;
             net->gbs = path.beta_gbs;
             read_way(net, at, path.via);
@@ -116,8 +116,8 @@ static void find_hosts(struct net *net)
         peal_rank_info rank = {.size = sizeof rank};
         if (peal_fabric_rank(net->report->fabric, r, &rank) != PEAL_OK)
             return;
-        if (rank.host != last && (hosts <= SHOWN || rank.host < SHOWN - 1 ||
-                                  rank.host == hosts - 1)) {
+        if (rank.host != last &&
+            (hosts <= SHOWN || rank.host < SHOWN - 1 || rank.host == hosts - 1)) {
             net->host[net->hosts] = rank.host;
             net->first[net->hosts++] = r;
         }

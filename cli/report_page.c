@@ -2,6 +2,7 @@
 /* The page of a report: its head, its style, text, and the notes of the topology. */
 #include "report.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Colours by role, light and dark. --s0... are those of algorithms, told apart also by those who
@@ -27,16 +28,18 @@ static const char style[] =
     "p{margin:.3rem 0 .6rem}.muted,figcaption{color:var(--muted);font-size:.88rem}"
     "figure{margin:.6rem 0;overflow-x:auto;background:var(--panel);border:1px solid var(--line);"
     "border-radius:8px;padding:.7rem}"
-    "svg{display:block;width:100%;height:auto}"
+    "svg{display:block;width:100%;height:auto;margin:0 auto}"
     "svg text{fill:var(--fg);font:11px system-ui,'DejaVu Sans',sans-serif}"
     "svg text.s{font-size:9.5px;fill:var(--muted)}svg text.m{text-anchor:middle}"
     "svg text.e{text-anchor:end}"
-    ".pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:.8rem}"
+    ".pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:."
+    "8rem}"
     ".pair figure{margin:0}"
-    ".scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.86rem}"
+    ".scroll{overflow-x:auto}.scroll "
+    "table{min-width:44rem}table{border-collapse:collapse;width:100%;font-size:.86rem}"
     "th,td{padding:.28rem .55rem;border-bottom:1px solid var(--line);text-align:left;"
     "vertical-align:top}th{color:var(--muted);font-weight:600}td.n,th.n{text-align:right;"
-    "font-variant-numeric:tabular-nums;white-space:nowrap}"
+    "font-variant-numeric:tabular-nums;white-space:nowrap}td.w{white-space:nowrap}"
     "code,pre{font:12px/1.45 ui-monospace,'DejaVu Sans Mono',monospace}"
     "pre{overflow-x:auto;background:var(--panel);border:1px solid var(--line);border-radius:8px;"
     "padding:.7rem}"
@@ -46,7 +49,8 @@ static const char style[] =
     ".facts{display:flex;flex-wrap:wrap;gap:.4rem 1.6rem;margin:.6rem 0}.facts b{display:block;"
     "font-size:1.25rem}.facts span{color:var(--muted);font-size:.84rem}"
     ".warning{color:var(--warn)}"
-    ".box{fill:var(--box);stroke:var(--muted)}.accelerator,.rank{fill:var(--gpu);stroke:var(--muted)}"
+    ".box{fill:var(--box);stroke:var(--muted)}.accelerator,.rank{fill:var(--gpu);stroke:var(--"
+    "muted)}"
     ".nic{fill:var(--nic);stroke:var(--muted)}.numa{fill:var(--cpu);stroke:var(--muted)}"
     ".nvswitch,.net-switch{fill:var(--sw);stroke:var(--muted)}"
     ".link{fill:none;stroke-width:1.6}.grid{stroke:var(--line);fill:none}"
@@ -112,7 +116,18 @@ const char *page_time(double us, char *text)
     else if (us >= 1e3)
         (void)snprintf(text, NUMBER_TEXT, "%.20s ms", real_text(us / 1e3, number));
     else
-        (void)snprintf(text, NUMBER_TEXT, "%.20s us", real_text(us, number));
+        (void)snprintf(text, NUMBER_TEXT, "%.20s &micro;s", real_text(us, number));
+    return text;
+}
+
+const char *page_size(double bytes, char *text)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    unsigned power = 0;
+    for (; bytes >= 1024 && power + 1 < COUNT_OF(units); power++)
+        bytes /= 1024;
+    int decimals = !power || bytes >= 100 || bytes - floor(bytes) < 1e-3 ? 0 : bytes < 10 ? 2 : 1;
+    (void)snprintf(text, NUMBER_TEXT, "%.*f %s", decimals, bytes, units[power]);
     return text;
 }
 

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RANKS_RUN 256u   /* more are not simulated for a report */
-#define TRACKS 24u       /* shown */
+#define RANKS_RUN 256u /* more are not simulated for a report */
+#define TRACKS_FOUND 1024u
+#define LANES 2u   /* of a rank, shown */
+#define TRACKS 24u /* shown */
 #define EVENTS_KEPT 20000u
 #define WIDTH 1080.0
 #define LEFT 92.0
@@ -33,7 +35,7 @@ struct run {
     peal_row_info row;
     peal_sim *sim;
     peal_sim_info info;
-    struct track track[TRACKS];
+    struct track track[TRACKS_FOUND];
     uint32_t tracks, more;
 };
 
@@ -59,22 +61,20 @@ static int by_rank(const void *a, const void *b)
     return x->engine - y->engine;
 }
 
-/* Ranks in order, of each its first lane and what other engines do for it, while there is room. */
+/* Ranks in order, of each its first lanes and what other engines do for it, while there is room. */
 static void find_tracks(struct run *run)
 {
     peal_sim_event event = {.size = sizeof event};
     for (uint32_t i = 0; peal_sim_event_get(run->sim, i, &event) == PEAL_OK; i++) {
-        if (event.lane > 1 || track_of(run, &event))
+        if (event.lane >= LANES || run->tracks == TRACKS_FOUND || track_of(run, &event))
             continue;
-        if (run->tracks == TRACKS) {
-            run->more = 1;
-            continue;
-        }
         run->track[run->tracks++] =
             (struct track){event.rank, event.lane,
                            strcmp(event.kind, "transfer") == 0 ? (int)event.engine : -1, 0};
     }
     qsort(run->track, run->tracks, sizeof run->track[0], by_rank);
+    run->more = run->tracks > TRACKS;
+    run->tracks = run->more ? TRACKS : run->tracks;
 }
 
 static double at(const struct run *run, double us)
@@ -82,7 +82,13 @@ static double at(const struct run *run, double us)
     return LEFT + us / (run->info.time_us > 0 ? run->info.time_us : 1) * (WIDTH - LEFT - RIGHT);
 }
 
-/* What is too short to be seen, and begins where something was drawn already, is left out. */
+static int is_flag(const peal_sim_event *event)
+{
+    return strcmp(event->kind, "signal") == 0;
+}
+
+/* What is too short to be seen, and begins where something was drawn already, is left out. A signal
+ * is under way while its lane goes on, so it is a thin line below. */
 static void put_event(struct run *run, const peal_sim_event *event)
 {
     struct track *track = track_of(run, event);
@@ -90,7 +96,7 @@ static void put_event(struct run *run, const peal_sim_event *event)
     if (!track)
         return;
     double from = at(run, event->start_us), to = at(run, event->end_us);
-    int row = (int)(track - run->track);
+    double y = TOP + (double)(track - run->track) * ROW + (is_flag(event) ? ROW - 4 : 2);
     if (to < track->drawn_to + 0.4)
         return;
     from = from < track->drawn_to ? track->drawn_to : from;
@@ -98,11 +104,21 @@ static void put_event(struct run *run, const peal_sim_event *event)
     track->drawn_to = to;
     fprintf(run->report->file,
             "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>",
-            event->kind, from, TOP + row * ROW + 2, to - from, ROW - 4);
+            event->kind, from, y, to - from, is_flag(event) ? 2.5 : ROW - 7);
     page_text(run->report->file, event->text);
     fprintf(run->report->file, "\n%s", size_text(event->bytes, size));
     fprintf(run->report->file, " bytes, from %s", page_time(event->start_us, text));
     fprintf(run->report->file, " to %s</title></rect>\n", page_time(event->end_us, text));
+}
+
+static void put_events(struct run *run, int flags)
+{
+    peal_sim_event event = {.size = sizeof event};
+    for (uint32_t i = 0; i < run->tracks; i++)
+        run->track[i].drawn_to = 0;
+    for (uint32_t i = 0; i < EVENTS_KEPT && peal_sim_event_get(run->sim, i, &event) == PEAL_OK; i++)
+        if (is_flag(&event) == flags)
+            put_event(run, &event);
 }
 
 static void put_scale(const struct run *run, double bottom)
@@ -133,7 +149,6 @@ static void put_track_name(const struct run *run, uint32_t row)
 static void put_timeline(struct run *run)
 {
     FILE *file = run->report->file;
-    peal_sim_event event = {.size = sizeof event};
     find_tracks(run);
     double bottom = TOP + run->tracks * ROW;
     fputs("<h3>Timeline</h3>\n<figure>", file);
@@ -141,15 +156,17 @@ static void put_timeline(struct run *run)
     put_scale(run, bottom);
     for (uint32_t i = 0; i < run->tracks; i++)
         put_track_name(run, i);
-    for (uint32_t i = 0; i < EVENTS_KEPT && peal_sim_event_get(run->sim, i, &event) == PEAL_OK; i++)
-        put_event(run, &event);
-    fprintf(file,
-            "</svg>\n<ul class=\"key\"><li><i style=\"color:var(--s0)\"></i>moved or reduced by the "
-            "lane</li><li><i style=\"color:var(--s1)\"></i>carried by another engine</li><li><i "
-            "style=\"color:var(--s4)\"></i>signal</li><li><i style=\"color:var(--line)\"></i>wait"
-            "</li></ul><figcaption>%s</figcaption></figure>\n",
-            run->more ? "The first lanes of some ranks; the others are alike or follow."
-                      : "The first lanes of each rank, and what other engines carry for them.");
+    put_events(run, 0);
+    put_events(run, 1);
+    fprintf(
+        file,
+        "</svg>\n<ul class=\"key\"><li><i style=\"color:var(--s0)\"></i>moved or reduced by the "
+        "lane</li><li><i style=\"color:var(--s1)\"></i>carried by another engine</li><li><i "
+        "style=\"color:var(--s4)\"></i>signal, until it is there</li><li><i "
+        "style=\"color:var(--line)\"></i>wait"
+        "</li></ul><figcaption>%s</figcaption></figure>\n",
+        run->more ? "The first lanes of some ranks; the others are alike or follow."
+                  : "The first lanes of each rank, and what other engines carry for them.");
 }
 
 /* ---- links */
@@ -169,7 +186,8 @@ static void put_cell(FILE *file, const peal_sim_link *link, uint32_t index, uint
 static void put_heat(const struct run *run)
 {
     FILE *file = run->report->file;
-    uint32_t count = run->info.links < CELLS ? run->info.links : CELLS, columns = 48;
+    uint32_t count = run->info.links < CELLS ? run->info.links : CELLS,
+             columns = count < 48 ? count : 48;
     peal_sim_link link = {.size = sizeof link};
     fputs("<h3>Links</h3>\n<figure>", file);
     page_svg(file, columns * 22.0 + 8, ((count + columns - 1) / columns) * 22.0 + 8, 1080,
@@ -220,8 +238,8 @@ static void put_critical(const struct run *run)
             "</th><th class=\"n\">rank</th><th>kind</th><th>step</th></tr>\n",
             (unsigned long)run->info.critical,
             run->info.critical > CRITICAL_SHOWN ? "; the first of them" : "");
-    for (uint32_t i = 0;
-         i < CRITICAL_SHOWN && peal_sim_critical(run->sim, i, &event) == PEAL_OK; i++) {
+    for (uint32_t i = 0; i < CRITICAL_SHOWN && peal_sim_critical(run->sim, i, &event) == PEAL_OK;
+         i++) {
         fprintf(file, "<tr><td class=\"n\">%s</td>", page_time(event.end_us, text));
         fprintf(file, "<td class=\"n\">%s</td><td class=\"n\">%lu</td><td>%s</td><td><code>",
                 page_time(event.own_us, text), (unsigned long)event.rank, event.kind);
@@ -241,8 +259,7 @@ static void put_run(struct run *run)
             size_text(run->info.bytes, size), (unsigned long)run->report->ranks,
             run->row.algorithm);
     page_text(file, run->row.detail);
-    fprintf(file, ". Proven, then simulated flow by flow: %s",
-            page_time(run->info.time_us, text));
+    fprintf(file, ". Proven, then simulated flow by flow: %s", page_time(run->info.time_us, text));
     if (run->info.model_us > 0)
         fprintf(file, "; the closed form says %s", page_time(run->info.model_us, text));
     fputs(".</p>\n", file);
@@ -286,23 +303,28 @@ static int first_action(const struct report *r, struct action *action)
 
 int report_plan(struct report *r)
 {
-    struct run run = {.report = r, .bytes = 1u << 20};
-    CLI_TRY(cli_size(r->cli, OPT_AT, &run.bytes));
-    if (run.bytes == 0)
+    uint64_t bytes = 1u << 20;
+    CLI_TRY(cli_size(r->cli, OPT_AT, &bytes));
+    if (bytes == 0)
         return say_usage("--at 0: there is no message of no bytes");
     page_heading(r->file, "plan", "One plan");
     if (r->ranks > RANKS_RUN) {
         fprintf(r->file,
-                "<p class=\"muted\">Not simulated: %lu ranks are more than %u; with --ranks, a part "
-                "of the machine is.</p>\n",
+                "<p class=\"muted\">Not simulated: %lu ranks are more than %u; with --ranks, a "
+                "part of the machine is.</p>\n",
                 (unsigned long)r->ranks, RANKS_RUN);
         return EXIT_YES;
     }
-    CLI_TRY(first_action(r, &run.action));
-    int code = simulate(&run);
+    struct run *run = need(calloc(1, sizeof *run));
+    run->report = r;
+    run->bytes = bytes;
+    int code = first_action(r, &run->action);
     if (code == EXIT_YES)
-        put_run(&run);
-    peal_sim_destroy(run.sim);
-    peal_table_destroy(run.table);
+        code = simulate(run);
+    if (code == EXIT_YES)
+        put_run(run);
+    peal_sim_destroy(run->sim);
+    peal_table_destroy(run->table);
+    free(run);
     return code;
 }
