@@ -601,6 +601,44 @@ peal_status peal_table_candidate(const peal_table *table, uint32_t row, uint32_t
     return PEAL_ERR_INTERNAL;
 }
 
+static uint32_t chosen_for(const peal_table *table, uint64_t bytes)
+{
+    const struct planner *planner = table->planner;
+    for (uint32_t i = 0; i < table->nrows; i++)
+        if (bytes >= table->rows[i].info.min_bytes && bytes <= table->rows[i].info.max_bytes)
+            return planner->chosen[i];
+    return UINT32_MAX;
+}
+
+static uint32_t best_of(const struct planner *planner, const char *algorithm, uint64_t bytes)
+{
+    struct pick best = {UINT32_MAX, 0};
+    for (uint32_t i = 0; i < planner->count; i++) {
+        const struct candidate *candidate = &planner->candidates[i];
+        if (!peal_streq(peal_algo_get(candidate->algo)->name, algorithm) ||
+            !fits(planner, candidate, bytes))
+            continue;
+        double price = price_of(planner, i, bytes);
+        if (best.index == UINT32_MAX || price < best.price)
+            best = (struct pick){i, price};
+    }
+    return best.index;
+}
+
+peal_status peal_table_best(const peal_table *table, const char *algorithm, uint64_t bytes,
+                            peal_row_info *info)
+{
+    peal_row_info found;
+    if (!table || !info || !bytes || !table->planner)
+        return PEAL_ERR_ARG;
+    uint32_t index =
+        algorithm ? best_of(table->planner, algorithm, bytes) : chosen_for(table, bytes);
+    if (index == UINT32_MAX)
+        return PEAL_ERR_RANGE;
+    describe(table->planner, index, bytes, bytes, &found);
+    return peal_export(info, &found, sizeof found);
+}
+
 /* What the programs hold and use, which the candidate could only foretell. */
 static peal_status note_compiled(const struct planner *planner, struct table_row *row,
                                  peal_diag *diag)

@@ -516,6 +516,11 @@ PEAL_API PEAL_CHECK peal_status peal_table_row(const peal_table *table, uint32_t
  * peal_table_plan hold candidates, until they are joined. */
 PEAL_API PEAL_CHECK peal_status peal_table_candidate(const peal_table *table, uint32_t row,
                                                      uint32_t index, peal_row_info *info);
+/* The candidate of an algorithm that is fastest for a message of `bytes`, to which min_bytes and
+ * max_bytes of *info are set; algorithm NULL: what the table has chosen for that size. Tables as of
+ * peal_table_candidate. Errors: ARG, RANGE (no row, or no candidate of it, serves that). */
+PEAL_API PEAL_CHECK peal_status peal_table_best(const peal_table *table, const char *algorithm,
+                                                uint64_t bytes, peal_row_info *info);
 
 /* The file form (docs/plan-format.md). Loading checks checksums, bounds and
  * form, not the schedule: call peal_table_verify before trusting it; a comm
