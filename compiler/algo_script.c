@@ -73,7 +73,7 @@ static peal_status add_channels(struct planner *planner, const struct script_pro
         candidate->chunks = p->script->head->nchunks * channels;
         candidate->lanes = channels * lanes;
         candidate->hop_share = 1.0 / candidate->chunks;
-        candidate->slots = 2ull * channels * (p->width + (p->staging ? p->in_flight : 0));
+        candidate->slots = 2ull * channels * (p->width + (p->staging ? p->in_flight * p->stages : 0u));
         PEAL_TRY(add_tiles(planner, candidate));
         if (asked)
             break;

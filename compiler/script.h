@@ -9,7 +9,7 @@
 #include "compiler.h"
 
 #define SCRIPT_RANKS_MAX 256u
-#define SCRIPT_STAGES_MAX 16u
+#define SCRIPT_STAGES_MAX PLAN_LANES_MAX
 #define SCRIPT_STEPS_MAX (1u << 21)
 #define SCRIPT_NAMES_MAX (1u << 23) /* ranks named by all steps together */
 #define NO_INDEX UINT32_MAX
@@ -20,6 +20,7 @@ struct script_step {
     uint16_t stage;
     uint32_t chunk;
     uint32_t line;
+    uint32_t wave;  /* set by peal_script_sort */
     uint32_t first; /* of its ranks: nfrom, then nto */
     uint16_t nfrom;
     uint16_t nto;
@@ -37,6 +38,8 @@ struct peal_script {
     uint32_t *ranks;
 };
 peal_status peal_script_copy(const peal_script *script, peal_script **copy_out);
+/* Puts the steps into waves (script_waves.c). What they do stays the same. */
+peal_status peal_script_sort(peal_script *script);
 /* A digest of all that a schedule follows from. */
 uint64_t peal_script_digest(const peal_script *script);
 
@@ -146,6 +149,7 @@ struct script_lane {
     uint32_t *behind;   /* first signal behind each item, once all are known; the rest by chain */
     uint16_t *clocks;   /* what the lane knows behind each item: lanes' items */
     uint32_t clocks_capacity;
+    uint32_t known; /* lanes that its clock has */
     uint16_t *clock;    /* now */
     uint32_t pushes;    /* asynchronous ones */
     uint32_t recent[PLAN_EVENTS_MAX];
@@ -158,9 +162,15 @@ struct script_program {
     peal_ctx *ctx;
     const peal_script *script;
     uint32_t n, stages, nlanes; /* lane = rank * stages + stage */
+    /* Stages that have chunks in common know of each other; a lane's clock has the lanes of these,
+     * for each rank. */
+    uint32_t family[SCRIPT_STAGES_MAX]; /* the first of them */
+    uint32_t place[SCRIPT_STAGES_MAX];  /* of a stage among them */
+    uint32_t stages_of[SCRIPT_STAGES_MAX]; /* how many they are */
     struct script_lane *lanes;
     uint32_t in_flight;
     uint32_t nitems; /* of all lanes */
+    uint64_t clock_bytes;
     uint32_t nsignals, signals_capacity;
     struct script_signal *signals;
     uint32_t npushes, pushes_capacity;
@@ -179,7 +189,7 @@ struct script_program {
     uint16_t *touched;     /* [lane][rank]: the last item that read memory of another rank */
     uint8_t *leaves;       /* [lane][rank]: told at the end */
     uint32_t *totals;      /* [from][to][SEM_STREAMS]: signals, once all are known */
-    int barrier;           /* 1: all meet at the end */
+    uint8_t barrier[SCRIPT_STAGES_MAX]; /* of a family: all meet at the end */
     int staging;           /* 1: partial results leave from slots of their own */
     uint32_t width;        /* slots of the rank with most */
     struct hop *hops;      /* [from][to], as far as asked for */
@@ -222,7 +232,7 @@ void peal_script_emit(struct build *b, const struct candidate *candidate, uint32
 /* Semaphores that a channel takes; index of one of them. */
 struct script_sems {
     uint32_t count;
-    uint32_t rounds; /* the first of those by which all meet at the end */
+    uint32_t rounds[SCRIPT_STAGES_MAX]; /* the first of those by which all meet at the end */
     uint16_t of[SEM_KINDS][SCRIPT_STAGES_MAX][SCRIPT_STAGES_MAX];
 };
 void peal_script_sems(const struct script_program *p, struct script_sems *sems);

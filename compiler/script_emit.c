@@ -41,7 +41,8 @@ static struct plan_operand operand_of(const struct emitting *e,
                             pipe->base + p->slots[operand->slot].number % pipe->width);
     }
     default:
-        return peal_op_slot(e->rank, PLAN_BUF_SCRATCH, e->staging, e->b->next_event);
+        return peal_op_slot(e->rank, PLAN_BUF_SCRATCH, e->staging,
+                            e->stage * p->in_flight + e->b->next_event);
     }
 }
 
@@ -177,8 +178,8 @@ static void emit_leave(struct emitting *e)
 /* Dissemination (Hensgen, Finkel, Manber 1988): nobody returns before all have entered. */
 static void emit_barrier(struct emitting *e)
 {
-    uint32_t sem = e->channel * e->sems->count + e->sems->rounds, n = e->p->n;
-    if (!e->p->barrier || e->stage || e->channel)
+    uint32_t sem = e->channel * e->sems->count + e->sems->rounds[e->stage], n = e->p->n;
+    if (!e->p->barrier[e->stage])
         return;
     for (uint32_t far = 1; far < n; far *= 2, sem++) {
         peal_build_signal(e->b, (e->rank + far) % n, sem);
@@ -189,7 +190,7 @@ static void emit_barrier(struct emitting *e)
 static int is_idle(const struct emitting *e)
 {
     const struct script_program *p = e->p;
-    int idle = !p->lanes[e->lane].nitems && !(p->barrier && !e->stage && !e->channel);
+    int idle = !p->lanes[e->lane].nitems && !p->barrier[e->stage];
     for (uint32_t r = 0; idle && r < p->n; r++)
         idle = !p->enters[(size_t)e->rank * p->nlanes + r * p->stages + e->stage] &&
                !p->leaves[((size_t)r * p->stages + e->stage) * p->n + e->rank];
@@ -252,9 +253,11 @@ void peal_script_sems(const struct script_program *p, struct script_sems *sems)
                 sems->of[k][a][z] = (uint16_t)sems->count;
                 sems->count += used[k][a][z];
             }
-    sems->rounds = sems->count;
-    for (uint32_t far = 1; p->barrier && far < p->n; far *= 2)
-        sems->count++;
+    for (uint32_t s = 0; s < p->stages; s++) {
+        sems->rounds[s] = sems->count;
+        for (uint32_t far = 1; p->barrier[s] && far < p->n; far *= 2)
+            sems->count++;
+    }
 }
 
 void peal_script_prepare(struct build *b, const struct candidate *candidate)
@@ -269,6 +272,7 @@ void peal_script_prepare(struct build *b, const struct candidate *candidate)
         if (p->width)
             peal_build_region(b, PLAN_BUF_SCRATCH, p->width, depth, peal_build_slot_bytes(b));
         if (p->staging)
-            peal_build_region(b, PLAN_BUF_SCRATCH, p->in_flight, 1, peal_build_slot_bytes(b));
+            peal_build_region(b, PLAN_BUF_SCRATCH, p->in_flight * p->stages, 1,
+                              peal_build_slot_bytes(b));
     }
 }

@@ -28,6 +28,7 @@ struct value {
     uint16_t stage;  /* whose lane has them */
     uint16_t remote; /* terms that lie in other ranks' memory */
     uint8_t final;
+    uint32_t touched; /* how often it has been made, or looked at */
 };
 
 struct read {
@@ -53,6 +54,12 @@ struct lowering {
     struct term *terms;
     uint32_t nreads, reads_capacity;
     struct read *reads;
+    uint32_t nlater, later_capacity;
+    struct later { /* to be handed on at the end of the wave */
+        uint32_t rank, chunk;
+        uint32_t touched; /* unless it has been again since */
+        uint16_t stage, life;
+    } * later;
     struct script_operand operand[SCRIPT_RANKS_MAX * 2 + 2];
 };
 
@@ -122,7 +129,7 @@ static peal_status add_term(struct lowering *l, struct value *value,
 
 static void forget(struct value *value)
 {
-    *value = (struct value){.stage = value->stage};
+    *value = (struct value){.stage = value->stage, .touched = value->touched};
 }
 
 /* ---- accesses --------------------------------------------------------------------------- */
@@ -393,6 +400,28 @@ static peal_status hand_on(struct lowering *l, uint32_t rank, uint32_t chunk, ui
     return PEAL_OK;
 }
 
+/* Not before all steps of the wave are done: a lane sends first, and then waits. */
+static peal_status hand_on_later(struct lowering *l, const struct script_step *step, uint32_t rank,
+                                 uint16_t life)
+{
+    PEAL_TRY(peal_grow(l->p->ctx, (void **)&l->later, &l->later_capacity, (size_t)l->nlater + 1,
+                       sizeof *l->later, POOL_MAX));
+    l->later[l->nlater++] = (struct later){
+        rank, step->chunk, ++value_of(l, rank, step->chunk)->touched, step->stage, life};
+    return PEAL_OK;
+}
+
+static peal_status end_wave(struct lowering *l)
+{
+    for (uint32_t i = 0; i < l->nlater; i++) {
+        const struct later *one = &l->later[i];
+        if (one->touched == value_of(l, one->rank, one->chunk)->touched)
+            PEAL_TRY(hand_on(l, one->rank, one->chunk, one->stage, one->life));
+    }
+    l->nlater = 0;
+    return PEAL_OK;
+}
+
 /* ---- giving ------------------------------------------------------------------------------------- */
 
 struct giving {
@@ -585,8 +614,8 @@ static peal_status lower_reduce(struct lowering *l, const struct script_step *st
     }
     peal_script_sets_step(&l->sets, l->script, step);
     for (uint32_t i = 0; i < step->nfrom; i++)
-        PEAL_TRY(hand_on(l, from[i], step->chunk, step->stage, l->lives[step->first + i]));
-    return hand_on(l, to[0], step->chunk, step->stage, life);
+        PEAL_TRY(hand_on_later(l, step, from[i], l->lives[step->first + i]));
+    return hand_on_later(l, step, to[0], life);
 }
 
 static peal_status lower_copy(struct lowering *l, const struct script_step *step)
@@ -600,10 +629,9 @@ static peal_status lower_copy(struct lowering *l, const struct script_step *step
                        .to = to};
     PEAL_TRY(give(l, &g));
     peal_script_sets_step(&l->sets, l->script, step);
-    PEAL_TRY(hand_on(l, from[0], step->chunk, step->stage, g.life));
+    PEAL_TRY(hand_on_later(l, step, from[0], g.life));
     for (uint32_t k = 0; k < step->nto; k++)
-        PEAL_TRY(hand_on(l, to[k], step->chunk, step->stage,
-                         l->lives[step->first + step->nfrom + k]));
+        PEAL_TRY(hand_on_later(l, step, to[k], l->lives[step->first + step->nfrom + k]));
     return PEAL_OK;
 }
 
@@ -628,9 +656,12 @@ static peal_status lower_all(struct lowering *l)
             if (peal_plan_holds(head, r, PLAN_BUF_IN, c))
                 PEAL_TRY(add_term(l, value_of(l, r, c), &in, &entered, 0));
         }
-    for (uint32_t i = 0; i < l->script->nsteps; i++)
-        PEAL_TRY(l->script->steps[i].reduces ? lower_reduce(l, &l->script->steps[i])
-                                             : lower_copy(l, &l->script->steps[i]));
+    for (uint32_t i = 0; i < l->script->nsteps; i++) {
+        const struct script_step *step = &l->script->steps[i];
+        PEAL_TRY(step->reduces ? lower_reduce(l, step) : lower_copy(l, step));
+        if (i + 1 == l->script->nsteps || step[1].wave != step->wave)
+            PEAL_TRY(end_wave(l));
+    }
     PEAL_TRY(settle_results(l));
     PEAL_TRY(peal_script_finish(l->p));
     return peal_script_place_slots(l->p);
@@ -658,6 +689,7 @@ peal_status peal_script_moves(struct script_program *p, const peal_script *scrip
     peal_free(p->ctx, l->lives, l->lives ? ((size_t)script->nranks + 1) * sizeof *l->lives : 0);
     peal_free(p->ctx, l->terms, l->terms_capacity * sizeof *l->terms);
     peal_free(p->ctx, l->reads, l->reads_capacity * sizeof *l->reads);
+    peal_free(p->ctx, l->later, l->later_capacity * sizeof *l->later);
     peal_script_sets_free(&l->sets);
     peal_free(p->ctx, l, sizeof *l);
     return status;

@@ -20,24 +20,37 @@ uint32_t peal_script_now(const struct script_program *p, uint32_t lane)
 
 static uint16_t *clock_behind(const struct script_program *p, uint32_t lane, uint32_t at)
 {
-    return p->lanes[lane].clocks + (size_t)(at - SCRIPT_ENTERED - 1) * p->nlanes;
+    return p->lanes[lane].clocks + (size_t)(at - SCRIPT_ENTERED - 1) * p->lanes[lane].known;
 }
 
-static void join(const struct script_program *p, uint16_t *clock, const uint16_t *other)
+/* Where a lane stands in the clocks of its family. */
+static uint32_t entry_of(const struct script_program *p, uint32_t lane)
 {
-    for (uint32_t i = 0; i < p->nlanes; i++)
+    uint32_t stage = lane % p->stages;
+    return peal_script_rank(p, lane) * p->stages_of[stage] + p->place[stage];
+}
+
+static int same_family(const struct script_program *p, uint32_t a, uint32_t b)
+{
+    return p->family[a % p->stages] == p->family[b % p->stages];
+}
+
+static void join(uint32_t known, uint16_t *clock, const uint16_t *other)
+{
+    for (uint32_t i = 0; i < known; i++)
         if (other[i] > clock[i])
             clock[i] = other[i];
 }
 
 static peal_status keep_clock(struct script_program *p, struct script_lane *lane)
 {
-    size_t bytes = p->nlanes * sizeof *lane->clock;
-    if ((uint64_t)p->nitems * bytes > CLOCKS_MAX)
+    size_t bytes = lane->known * sizeof *lane->clock;
+    p->clock_bytes += bytes;
+    if (p->clock_bytes > CLOCKS_MAX)
         return PEAL_ERR_LIMIT;
     PEAL_TRY(peal_grow(p->ctx, (void **)(void *)&lane->clocks, &lane->clocks_capacity,
                        lane->nitems, bytes, ITEMS_MAX + 1));
-    memcpy(lane->clocks + (size_t)(lane->nitems - 1) * p->nlanes, lane->clock, bytes);
+    memcpy(lane->clocks + (size_t)(lane->nitems - 1) * lane->known, lane->clock, bytes);
     return PEAL_OK;
 }
 
@@ -51,9 +64,9 @@ peal_status peal_script_item(struct script_program *p, uint32_t index,
                        (size_t)p->nitems + 1, sizeof *p->order, 1u << 28));
     p->order[p->nitems++] = index;
     lane->items[lane->nitems++] = *item;
-    lane->clock[index] = (uint16_t)peal_script_now(p, index);
+    lane->clock[entry_of(p, index)] = (uint16_t)peal_script_now(p, index);
     if (at)
-        *at = lane->clock[index];
+        *at = peal_script_now(p, index);
     return keep_clock(p, lane);
 }
 
@@ -91,7 +104,7 @@ static peal_status wait_for(struct script_program *p, uint32_t lane, uint32_t si
 {
     const struct script_signal *from = &p->signals[signal];
     uint32_t at;
-    join(p, p->lanes[lane].clock, clock_behind(p, from->from, from->after));
+    join(p->lanes[lane].known, p->lanes[lane].clock, clock_behind(p, from->from, from->after));
     PEAL_TRY(peal_script_item(
         p, lane, &(struct script_item){.kind = SCRIPT_WAIT, .what = signal}, &at));
     if (from->sem == SEM_PUSHED)
@@ -103,10 +116,11 @@ static peal_status wait_for(struct script_program *p, uint32_t lane, uint32_t si
 
 static int knows_entry(const struct script_program *p, uint32_t lane, uint32_t rank)
 {
-    const uint16_t *clock = p->lanes[lane].clock + (size_t)rank * p->stages;
+    uint32_t stages = p->stages_of[lane % p->stages];
+    const uint16_t *clock = p->lanes[lane].clock + (size_t)rank * stages;
     if (peal_script_rank(p, lane) == rank)
         return 1;
-    for (uint32_t s = 0; s < p->stages; s++)
+    for (uint32_t s = 0; s < stages; s++)
         if (clock[s])
             return 1;
     return 0;
@@ -119,11 +133,11 @@ int peal_script_knows(const struct script_program *p, uint32_t lane,
     if (!event->at)
         return knows_entry(p, lane, event->rank);
     if (event->push == NO_INDEX)
-        return clock[event->lane] >= event->at;
+        return clock[entry_of(p, event->lane)] >= event->at;
     const struct script_push *push = &p->pushes[event->push];
-    return (push->heard && clock[push->to] >= push->heard) ||
-           (push->over && clock[push->lane] >= push->over) ||
-           (!event->arrives && push->freed && clock[push->lane] >= push->freed);
+    uint16_t there = clock[entry_of(p, push->to)], here = clock[entry_of(p, push->lane)];
+    return (push->heard && there >= push->heard) || (push->over && here >= push->over) ||
+           (!event->arrives && push->freed && here >= push->freed);
 }
 
 /* The earliest signal from one lane to another that tells of an item. */
@@ -174,7 +188,8 @@ peal_status peal_script_behind(struct script_program *p, uint32_t lane,
     if (!event->at) {
         /* Told before the body begins. */
         p->enters[(size_t)event->rank * p->nlanes + lane] = 1;
-        p->lanes[lane].clock[event->rank * p->stages + lane % p->stages] = SCRIPT_ENTERED;
+        p->lanes[lane].clock[entry_of(p, event->rank * p->stages + lane % p->stages)] =
+            SCRIPT_ENTERED;
         return PEAL_OK;
     }
     return event->push == NO_INDEX ? behind_item(p, lane, event->lane, event->at)
@@ -197,48 +212,63 @@ static peal_status hear_rest(struct script_program *p, uint32_t from, uint32_t t
     }
     if (pushed != NO_INDEX && !p->pushes[p->signals[pushed].push].heard)
         PEAL_TRY(wait_for(p, to, pushed));
-    if (plain != NO_INDEX && p->lanes[to].clock[from] < p->signals[plain].after)
+    if (plain != NO_INDEX && p->lanes[to].clock[entry_of(p, from)] < p->signals[plain].after)
         PEAL_TRY(wait_for(p, to, plain));
     return PEAL_OK;
 }
 
-/* What the lanes of a rank know together when the call returns. */
-static void know_at_return(const struct script_program *p, uint32_t rank, uint16_t *clock)
+/* Does a lane of the rank know that the other has been so far? */
+static int knows_at_return(const struct script_program *p, uint32_t rank, uint32_t other,
+                           uint32_t at)
 {
-    memset(clock, 0, p->nlanes * sizeof *clock);
-    for (uint32_t s = 0; s < p->stages; s++)
-        join(p, clock, p->lanes[rank * p->stages + s].clock);
+    for (uint32_t s = 0; s < p->stages; s++) {
+        uint32_t lane = rank * p->stages + s;
+        if (same_family(p, lane, other) && p->lanes[lane].clock[entry_of(p, other)] >= at)
+            return 1;
+    }
+    return 0;
 }
 
-/* Whoever has read a rank's memory says so before that rank returns, and all have entered. */
-static void leave(struct script_program *p, uint32_t rank, uint16_t *clock)
+/* Whoever has read a rank's memory says so before that rank returns. */
+static void leave(struct script_program *p, uint32_t rank)
 {
-    know_at_return(p, rank, clock);
     for (uint32_t lane = 0; lane < p->nlanes; lane++) {
-        if (p->touched[(size_t)lane * p->n + rank] <= clock[lane])
-            continue;
-        p->leaves[(size_t)lane * p->n + rank] = 1;
-        join(p, clock, p->lanes[lane].clock);
+        uint32_t at = p->touched[(size_t)lane * p->n + rank];
+        p->leaves[(size_t)lane * p->n + rank] = at && !knows_at_return(p, rank, lane, at);
     }
-    for (uint32_t other = 0; other < p->n; other++) {
-        int entered = other == rank;
-        for (uint32_t s = 0; s < p->stages; s++)
-            entered |= clock[other * p->stages + s] != 0;
-        p->barrier |= !entered;
-    }
+}
+
+static int has_entered(const struct script_program *p, uint32_t family, uint32_t rank,
+                       uint32_t other)
+{
+    for (uint32_t s = 0; s < p->stages; s++)
+        if (p->family[s] == family &&
+            knows_at_return(p, rank, other * p->stages + s, SCRIPT_ENTERED))
+            return 1;
+    for (uint32_t lane = 0; lane < p->nlanes; lane++)
+        if (p->family[lane % p->stages] == family && p->leaves[(size_t)lane * p->n + rank] &&
+            knows_entry(p, lane, other))
+            return 1;
+    return 0;
+}
+
+/* Does what a rank hears of before it returns make sure that all have entered? By each family for
+ * itself, as they are proven apart. */
+static void look_around(struct script_program *p, uint32_t family, uint32_t rank)
+{
+    for (uint32_t other = 0; !p->barrier[family] && other < p->n; other++)
+        p->barrier[family] = other != rank && !has_entered(p, family, rank, other);
 }
 
 peal_status peal_script_finish(struct script_program *p)
 {
-    uint16_t *clock = peal_alloc(p->ctx, p->nlanes * sizeof *clock);
-    if (!clock)
-        return PEAL_ERR_MEMORY;
-    peal_status status = PEAL_OK;
-    for (uint32_t to = 0; status == PEAL_OK && to < p->nlanes; to++)
-        for (uint32_t from = 0; status == PEAL_OK && from < p->nlanes; from++)
-            status = hear_rest(p, from, to);
-    for (uint32_t rank = 0; status == PEAL_OK && rank < p->n; rank++)
-        leave(p, rank, clock);
-    peal_free(p->ctx, clock, p->nlanes * sizeof *clock);
-    return status;
+    for (uint32_t to = 0; to < p->nlanes; to++)
+        for (uint32_t from = 0; from < p->nlanes; from++)
+            PEAL_TRY(hear_rest(p, from, to));
+    for (uint32_t rank = 0; rank < p->n; rank++)
+        leave(p, rank);
+    for (uint32_t s = 0; s < p->stages; s++)
+        for (uint32_t rank = 0; p->family[s] == s && rank < p->n; rank++)
+            look_around(p, s, rank);
+    return PEAL_OK;
 }

@@ -23,6 +23,35 @@ static uint32_t in_flight(const peal_script *script)
     return BUILD_EVENTS;
 }
 
+/* Stages with a chunk in common, and all that have one in common with these. */
+static peal_status find_families(struct script_program *p)
+{
+    const peal_script *script = p->script;
+    size_t chunks = script->head->nchunks;
+    uint32_t *stage_of = peal_alloc(p->ctx, chunks * sizeof *stage_of);
+    if (!stage_of)
+        return PEAL_ERR_MEMORY;
+    memset(stage_of, 0xff, chunks * sizeof *stage_of);
+    for (uint32_t s = 0; s < p->stages; s++)
+        p->family[s] = s;
+    for (uint32_t i = 0; i < script->nsteps; i++) {
+        const struct script_step *step = &script->steps[i];
+        uint32_t *with = &stage_of[step->chunk];
+        uint32_t a = p->family[step->stage], b = *with == NO_INDEX ? a : p->family[*with];
+        *with = step->stage;
+        for (uint32_t s = 0; a != b && s < p->stages; s++)
+            if (p->family[s] == a || p->family[s] == b)
+                p->family[s] = a < b ? a : b;
+    }
+    peal_free(p->ctx, stage_of, chunks * sizeof *stage_of);
+    for (uint32_t s = 0; s < p->stages; s++)
+        for (uint32_t k = 0; k < p->stages; k++) {
+            p->place[s] += k < s && p->family[k] == p->family[s];
+            p->stages_of[s] += p->family[k] == p->family[s];
+        }
+    return PEAL_OK;
+}
+
 static int make_room(struct script_program *p)
 {
     size_t lanes = p->nlanes, pairs = lanes * lanes, hops = (size_t)p->n * p->n;
@@ -41,10 +70,14 @@ static int make_room(struct script_program *p)
     memset(p->pair_signal, 0xff, pairs * sizeof *p->pair_signal);
     memset(p->pair_pipe, 0xff, pairs * sizeof *p->pair_pipe);
     for (uint32_t i = 0; i < p->nlanes; i++) {
-        p->lanes[i].clock = peal_calloc(p->ctx, lanes, sizeof *p->lanes[i].clock);
-        if (!p->lanes[i].clock)
+        struct script_lane *lane = &p->lanes[i];
+        uint32_t stage = i % p->stages;
+        lane->known = p->n * p->stages_of[stage];
+        lane->clock = peal_calloc(p->ctx, lane->known, sizeof *lane->clock);
+        if (!lane->clock)
             return 0;
-        p->lanes[i].clock[i] = SCRIPT_ENTERED;
+        lane->clock[peal_script_rank(p, i) * p->stages_of[stage] + p->place[stage]] =
+            SCRIPT_ENTERED;
     }
     return 1;
 }
@@ -54,8 +87,8 @@ static void free_lane(struct script_program *p, struct script_lane *lane)
     peal_free(p->ctx, lane->items, lane->items_capacity * sizeof *lane->items);
     peal_free(p->ctx, lane->behind, lane->behind ? lane->nitems * sizeof *lane->behind : 0);
     peal_free(p->ctx, lane->clocks,
-              (size_t)lane->clocks_capacity * p->nlanes * sizeof *lane->clocks);
-    peal_free(p->ctx, lane->clock, p->nlanes * sizeof *lane->clock);
+              (size_t)lane->clocks_capacity * lane->known * sizeof *lane->clocks);
+    peal_free(p->ctx, lane->clock, lane->known * sizeof *lane->clock);
 }
 
 void peal_script_program_free(struct script_program *p)
@@ -123,7 +156,7 @@ static void drop_clocks(struct script_program *p)
     for (uint32_t i = 0; i < p->nlanes; i++) {
         struct script_lane *lane = &p->lanes[i];
         peal_free(p->ctx, lane->clocks,
-                  (size_t)lane->clocks_capacity * p->nlanes * sizeof *lane->clocks);
+                  (size_t)lane->clocks_capacity * lane->known * sizeof *lane->clocks);
         lane->clocks = NULL;
         lane->clocks_capacity = 0;
     }
@@ -142,7 +175,9 @@ peal_status peal_script_lower(const struct planner *planner, struct script_progr
     p->stages = script->stages;
     p->nlanes = p->n * p->stages;
     p->in_flight = in_flight(script);
-    peal_status status = make_room(p) ? peal_script_moves(p, script) : PEAL_ERR_MEMORY;
+    peal_status status = find_families(p);
+    if (status == PEAL_OK)
+        status = make_room(p) ? peal_script_moves(p, script) : PEAL_ERR_MEMORY;
     drop_clocks(p);
     if (status == PEAL_OK)
         status = string_signals(p);

@@ -37,6 +37,8 @@ peal_status peal_planner_script(struct planner *planner, peal_diag *diag)
     PEAL_TRY(peal_script_check(script, diag));
     peal_status status = peal_script_copy(script, &planner->script);
     planner->request.script = NULL; /* the caller's */
+    if (status == PEAL_OK)
+        status = peal_script_sort(planner->script);
     return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "out of memory");
 }
 
