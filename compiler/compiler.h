@@ -113,6 +113,7 @@ enum algorithm {
     ALGO_COUNT
 };
 #define ALGO_ANY ALGO_COUNT
+#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table */
 
 enum twohop_order { TWOHOP_RAIL, TWOHOP_INSIDE_OUT, TWOHOP_INSIDE_SLOTS, TWOHOP_ORDERS };
 
@@ -197,6 +198,7 @@ struct candidate {
     double total_us_per_byte;                /* load of the busiest resource over all stages */
     uint64_t total_resource;
     double alone_total_us_per_byte;
+    const struct script_times *times; /* script: instead of stages */
 };
 
 struct cost {
@@ -233,6 +235,10 @@ struct planner {
     uint32_t nforests;         /* packed: kept until plans are made of them */
     uint32_t forests_capacity;
     struct pack_forest *forests;
+    peal_script *script; /* the request's; its own copy, NULL: none */
+    uint32_t nscript_times;
+    uint32_t script_times_capacity;
+    struct script_times **script_times; /* of its candidates */
 };
 
 /* Adds a copy; channels and tile already set, stages costed. */
@@ -344,6 +350,7 @@ struct build {
     uint32_t jump;               /* and from one slot to the next, 0: 1 */
     struct level_layout *layout; /* hierarchical: made by prepare, freed with the emission */
     const struct packed *packed; /* packed: its trees and chunks */
+    const struct script_program *script;
     peal_status status;          /* sticky */
 };
 /* Begins the program of a rank: the slice is empty. */
@@ -384,6 +391,8 @@ void peal_build_await_last(struct build *b);
 void peal_build_await_free(struct build *b);
 /* Awaits every event the lane has used; belongs in post. */
 void peal_build_drain(struct build *b);
+/* Waits until the transfer of an event has read its source. */
+void peal_build_await_event(struct build *b, uint32_t event);
 int peal_build_direct(const struct build *b, uint32_t peer);
 /* The engine of a plain move to the peer. */
 uint8_t peal_build_engine(const struct build *b, uint32_t peer);
@@ -424,7 +433,13 @@ struct algo {
 #define ALGORITHM(id, name) extern const struct algo peal_algo_##name;
 #include "algorithms.def"
 #undef ALGORITHM
+extern const struct algo peal_algo_script;
 const struct algo *peal_algo_get(enum algorithm algo);
+/* For people, and what a request asks for: a script's is its own. */
+const char *peal_candidate_name(const struct planner *planner, const struct candidate *candidate);
+/* Takes the request's script, which has to fit it. */
+peal_status peal_planner_script(struct planner *planner, peal_diag *diag);
+void peal_planner_forget_scripts(struct planner *planner);
 /* Reads the request's words for hierarchical schedules into the planner. */
 peal_status peal_level_request(struct planner *planner, peal_diag *diag);
 void peal_level_layout_free(struct level_layout *layout);

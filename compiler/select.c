@@ -3,6 +3,7 @@
  * candidate becomes better. */
 #include "compiler.h"
 #include "packed.h"
+#include "script.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +30,7 @@ static void planner_free(peal_ctx *ctx, void *opaque)
     peal_load_free(&planner->total);
     peal_group_free(&planner->group);
     peal_packed_forget(planner);
+    peal_planner_forget_scripts(planner);
     peal_free(ctx, planner->pairs, 2 * (size_t)planner->npairs * sizeof *planner->pairs);
     peal_free(ctx, planner->candidates, planner->capacity * sizeof *planner->candidates);
     peal_free(ctx, planner, sizeof *planner);
@@ -211,7 +213,7 @@ static void describe(const struct planner *planner, uint32_t index, uint64_t min
     info->max_bytes = max_bytes;
     peal_candidate_cost(candidate, min_bytes, &low);
     peal_candidate_cost(candidate, max_bytes, &high);
-    peal_copy_text(info->algorithm, sizeof info->algorithm, algo->name);
+    peal_copy_text(info->algorithm, sizeof info->algorithm, peal_candidate_name(planner, candidate));
     algo->detail(candidate, info->detail, sizeof info->detail);
     info->channels = candidate->channels;
     info->hop_bytes = (uint64_t)(candidate->hop_share * (double)max_bytes);
@@ -252,6 +254,10 @@ static peal_status read_algorithm(struct planner *planner, peal_diag *diag)
     planner->request.algorithm = NULL; /* the caller's string need not outlive the call */
     if (!name)
         return PEAL_OK;
+    if (planner->request.script && peal_streq(name, planner->request.script->name)) {
+        planner->algorithm = ALGO_SCRIPT;
+        return PEAL_OK;
+    }
     for (uint32_t i = 0; i < ALGO_COUNT; i++)
         if (peal_streq(name, peal_algo_get((enum algorithm)i)->name)) {
             planner->algorithm = (enum algorithm)i;
@@ -423,7 +429,7 @@ static peal_status enumerate_corner(struct planner *planner, enum corner corner)
         if ((planner->algorithm == ALGO_ANY || planner->algorithm == (enum algorithm)i) &&
             peal_algo_get((enum algorithm)i)->collectives >> planner->request.collective & 1)
             PEAL_TRY(peal_algo_get((enum algorithm)i)->enumerate(planner));
-    return PEAL_OK;
+    return planner->script ? peal_algo_script.enumerate(planner) : PEAL_OK;
 }
 
 /* Copy engines are tried where SMs are counted. */
@@ -489,7 +495,7 @@ static peal_status clip_range(struct planner *planner, peal_diag *diag)
             most = planner->candidates[i].max_bytes;
     if (planner->request.min_bytes > most)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "%s serves at most %llu bytes",
-                         peal_algo_get(planner->candidates[0].algo)->name,
+                         peal_candidate_name(planner, &planner->candidates[0]),
                          (unsigned long long)most);
     if (planner->request.max_bytes > most)
         planner->request.max_bytes = most;
@@ -533,6 +539,7 @@ static peal_status plan(struct planner *planner, const peal_request *request, pe
     PEAL_TRY(
         peal_group_init(&planner->group, planner->ctx, planner->fabric, &planner->request, diag));
     PEAL_TRY(peal_planner_pairs(planner, diag));
+    PEAL_TRY(peal_planner_script(planner, diag));
     /* The caller's; copied. */
     planner->request.group = planner->request.siblings = planner->request.pairs = NULL;
     PEAL_TRY(check_engines(planner, diag));
