@@ -182,8 +182,27 @@ static int report_failure(const struct yard *yard)
     return yard->status == PEAL_ERR_UNPROVEN ? EXIT_NO : EXIT_RUNTIME;
 }
 
+/* One rank is this process; the others were started elsewhere. */
+static int run_joined(struct crew *crew, struct yard *yard)
+{
+    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
+    params.heap_bytes = heap_bytes(crew);
+    params.timeout_ms = crew->timeout_ms;
+    params.chaos_seed = crew->chaos;
+    CLI_TRY(launch_join(crew->cli, crew->launch, crew->table, &params, &yard->world));
+    yard->far = 1;
+    yard->rank = crew->launch->rank;
+    crew_rank(crew, yard, yard->rank);
+    peal_world_destroy(yard->world);
+    crew->info = yard->info;
+    memcpy(crew->results, yard->results, crew->njobs * sizeof *crew->results);
+    return report_failure(yard);
+}
+
 static int run_in(struct crew *crew, struct yard *yard)
 {
+    if (crew->launch->by != LAUNCH_NONE)
+        return run_joined(crew, yard);
     CLI_TRY(make_world(crew, yard));
     struct member *members = need(calloc(crew->ranks, sizeof *members));
     for (uint32_t r = 0; r < crew->ranks; r++) {

@@ -8,6 +8,7 @@
 
 #include "action.h"
 #include "elem.h"
+#include "launch.h"
 
 struct job {
     struct action action;
@@ -57,6 +58,7 @@ struct crew {
     int registered;
     int pin;
     int random_delay;
+    struct launch *launch; /* who has started this process */
     const char *what; /* of the progress line */
     /* out */
     struct result *results; /* by job */

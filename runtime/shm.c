@@ -252,6 +252,26 @@ peal_status rt_segment_attach(const struct rt_layout *layout, const char *name, 
     return PEAL_OK;
 }
 
+/* Kernels before 5.14 do not know it: there a full /dev/shm is found out when it is touched. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+peal_status rt_segment_reserve(const struct rt_segment *segment, uint64_t at, uint64_t bytes,
+                               peal_diag *diag)
+{
+    int failed;
+    if (bytes == 0)
+        return PEAL_OK;
+    do
+        failed = madvise(segment->base + at, (size_t)bytes, MADV_POPULATE_WRITE) != 0;
+    while (failed && errno == EINTR);
+    if (!failed || errno == EINVAL)
+        return PEAL_OK;
+    return peal_fail(diag, PEAL_ERR_MEMORY, "no %llu bytes of shared memory to be had (is "
+                     "/dev/shm full?)", (unsigned long long)bytes);
+}
+
 void rt_segment_unlink(struct rt_segment *segment)
 {
     if (segment->owns_name)
