@@ -59,7 +59,7 @@ struct crew {
     int pin;
     int random_delay;
     struct launch *launch; /* who has started this process */
-    const char *what; /* of the progress line */
+    const char *what;      /* of the progress line */
     /* out */
     struct result *results; /* by job */
     peal_comm_info info;

@@ -87,8 +87,8 @@ static const char *outward(char *text, size_t size)
         return NULL;
     for (const struct ifaddrs *at = all; at && !found; at = at->ifa_next) {
         unsigned want = IFF_UP | IFF_RUNNING;
-        if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET ||
-            (at->ifa_flags & want) != want || at->ifa_flags & IFF_LOOPBACK)
+        if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET || (at->ifa_flags & want) != want ||
+            at->ifa_flags & IFF_LOOPBACK)
             continue;
         found = getnameinfo(at->ifa_addr, sizeof(struct sockaddr_in), text, (socklen_t)size, NULL,
                             0, NI_NUMERICHOST) == 0;
@@ -135,8 +135,8 @@ static int meet_by_pmix(struct cli *cli, struct launch *launch, peal_join_params
     peal_diag diag = PEAL_DIAG_INIT;
     const char *at = params->interface ? params->interface : launch->address;
     if (launch->rank == 0)
-        CLI_TRY(say_diag(
-            peal_meeting_open(cli->ctx, at, 0, &diag, &params->meeting, &launch->id), &diag));
+        CLI_TRY(say_diag(peal_meeting_open(cli->ctx, at, 0, &diag, &params->meeting, &launch->id),
+                         &diag));
     params->id = &launch->id;
     return pmix_spread(launch->worlds++, launch->rank == 0, &launch->id);
 }

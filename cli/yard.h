@@ -13,7 +13,7 @@ struct yard {
     uint32_t ranks;
     int far;       /* 1: this process has one rank, the others are elsewhere (yard_far.c) */
     uint32_t rank; /* then */
-    int crowded; /* more ranks than processors */
+    int crowded;   /* more ranks than processors */
     atomic_uint arrived;
     atomic_uint generation;
     atomic_int stop;      /* somebody failed */

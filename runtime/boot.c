@@ -49,6 +49,17 @@ static void end_texts(struct rt_ident *ident)
     ident->host[sizeof ident->host - 1] = '\0';
 }
 
+static peal_status heaps_differ(const struct rt_ident *theirs, const struct rt_ident *ours,
+                                peal_diag *diag)
+{
+    if (theirs->heap_bytes == ours->heap_bytes)
+        return PEAL_OK;
+    return peal_fail(diag, PEAL_ERR_MISMATCH,
+                     "rank %u on %s has a heap of %llu bytes, rank 0 on %s of %llu", theirs->rank,
+                     theirs->host, (unsigned long long)theirs->heap_bytes, ours->host,
+                     (unsigned long long)ours->heap_bytes);
+}
+
 static peal_status differ(const struct rt_ident *theirs, const struct rt_ident *ours,
                           peal_diag *diag)
 {
@@ -59,20 +70,14 @@ static peal_status differ(const struct rt_ident *theirs, const struct rt_ident *
         return peal_fail(diag, PEAL_ERR_MISMATCH,
                          "rank %u on %s is one of %u ranks, rank 0 on %s one of %u", theirs->rank,
                          theirs->host, theirs->ranks, ours->host, ours->ranks);
-    if (theirs->heap_bytes != ours->heap_bytes)
-        return peal_fail(diag, PEAL_ERR_MISMATCH,
-                         "rank %u on %s has a heap of %llu bytes, rank 0 on %s of %llu",
-                         theirs->rank, theirs->host, (unsigned long long)theirs->heap_bytes,
-                         ours->host, (unsigned long long)ours->heap_bytes);
     if (memcmp(theirs->table, ours->table, sizeof ours->table) == 0)
-        return PEAL_OK;
+        return heaps_differ(theirs, ours, diag);
     int planned = memcmp(theirs->origin, ours->origin, sizeof ours->origin) != 0;
-    return peal_fail(
-        diag, PEAL_ERR_MISMATCH,
-        "rank %u on %s has another plan (%016llx) than rank 0 on %s (%016llx)%s", theirs->rank,
-        theirs->host, (unsigned long long)theirs->table[1], ours->host,
-        (unsigned long long)ours->table[1],
-        planned ? ": planned from another topology, or with other options" : "");
+    return peal_fail(diag, PEAL_ERR_MISMATCH,
+                     "rank %u on %s has another plan (%016llx) than rank 0 on %s (%016llx)%s",
+                     theirs->rank, theirs->host, (unsigned long long)theirs->table[1], ours->host,
+                     (unsigned long long)ours->table[1],
+                     planned ? ": planned from another topology, or with other options" : "");
 }
 
 /* ---- messages through the star */
@@ -310,8 +315,11 @@ static peal_status meet_as_root(struct rt_job *job, peal_diag *diag)
     struct reception *r = peal_calloc(job->ctx, 1, sizeof *r);
     if (!r)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
-    PEAL_TRY(auth_random(job->world, sizeof job->world, diag));
-    set_verdict(&verdict, receive_all(job, r), &r->why);
+    r->why = (peal_diag)PEAL_DIAG_INIT;
+    r->status = auth_random(job->world, sizeof job->world, &r->why);
+    if (r->status == PEAL_OK)
+        r->status = receive_all(job, r);
+    set_verdict(&verdict, r->status, &r->why);
     verdict.sockets = job->sockets;
     memcpy(verdict.world, job->world, sizeof verdict.world);
     peal_free(job->ctx, r, sizeof *r);

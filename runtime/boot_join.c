@@ -450,8 +450,9 @@ peal_status peal_world_split(peal_world *world, const uint32_t *ranks, uint32_t 
         return peal_fail(diag, PEAL_ERR_ARG, "%u ranks with a table of %u", count, table->nranks);
     PEAL_TRY(check_rows(table, diag));
     if (!own_place(job, ranks, count, &place))
-        return peal_fail(diag, PEAL_ERR_ARG, "a split lists ranks of the world, this one among "
-                                             "them, each once");
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "a split lists ranks of the world, this one among "
+                         "them, each once");
     memset(&ask, 0, sizeof ask);
     ask.params.rank = place;
     ask.params.ranks = count;

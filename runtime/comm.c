@@ -207,8 +207,7 @@ void *peal_mem_alloc(peal_comm *comm, size_t bytes)
     uint64_t taken = ((uint64_t)bytes + RT_PAGE - 1) & ~(uint64_t)(RT_PAGE - 1);
     if (taken > room)
         return NULL;
-    uint64_t at =
-        comm->layout.heap + comm->layout.heap_bytes * comm->rank + comm->heap_used;
+    uint64_t at = comm->layout.heap + comm->layout.heap_bytes * comm->rank + comm->heap_used;
     if (comm->world->job && rt_segment_reserve(&comm->world->segment, at, taken, NULL) != PEAL_OK)
         return NULL;
     char *memory = comm->base + at;

@@ -119,8 +119,8 @@ static peal_status dial_lower(struct rt_job *job, int *links, peal_diag *diag)
 
 static int is_ours(const struct rt_job *job, const struct auth_claim *claim, int *links)
 {
-    return claim->purpose == AUTH_LINK && claim->ranks == job->nranks &&
-           claim->rank > job->rank && claim->rank < job->nranks && claim->stream < job->sockets &&
+    return claim->purpose == AUTH_LINK && claim->ranks == job->nranks && claim->rank > job->rank &&
+           claim->rank < job->nranks && claim->stream < job->sockets &&
            memcmp(claim->world, job->world, sizeof claim->world) == 0 &&
            crosses(job, claim->rank, job->rank) &&
            *link_at(job, links, claim->rank, claim->stream) < 0;

@@ -51,9 +51,9 @@ struct frame_bounds {
     uint32_t rank; /* this one */
     uint32_t peer;
     uint32_t streams;
-    uint32_t stream;    /* on which it came */
-    uint64_t received;  /* data frames on it */
-    uint64_t sent;      /* by this end, for acks */
+    uint32_t stream;   /* on which it came */
+    uint64_t received; /* data frames on it */
+    uint64_t sent;     /* by this end, for acks */
     uint64_t acked;
     uint64_t out_bytes; /* of the output of the call under way */
 };

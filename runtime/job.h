@@ -72,7 +72,7 @@ struct job_plan {
     const struct auth_key *key;
     const struct sock_addr *roots; /* where rank 0 may be found */
     uint32_t nroots;
-    int listener; /* rank 0: taken over; else -1, or a listener to be kept */
+    int listener;     /* rank 0: taken over; else -1, or a listener to be kept */
     int wait_for_key; /* the key is in key_name, once rank 0 has put it there */
     const char *key_name;
     const _Atomic uint32_t *cancel;

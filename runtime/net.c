@@ -121,8 +121,7 @@ static void put_item(struct far_transport *self, uint32_t rank, const struct net
 static void net_put(struct far_transport *self, uint32_t rank, struct rt_event *event,
                     struct rt_piece *pieces, uint32_t count)
 {
-    struct net_item item = {
-        .kind = FRAME_DATA, .event = event, .pieces = pieces, .count = count};
+    struct net_item item = {.kind = FRAME_DATA, .event = event, .pieces = pieces, .count = count};
     put_item(self, rank, &item);
 }
 

@@ -14,8 +14,8 @@
 
 #include "frame.h"
 
-#define NET_QUEUE 1024u       /* of a peer; a power of two */
-#define NET_WINDOW 64u        /* data frames of a stream not yet acknowledged; a power of two */
+#define NET_QUEUE 1024u        /* of a peer; a power of two */
+#define NET_WINDOW 64u         /* data frames of a stream not yet acknowledged; a power of two */
 #define NET_BUFFER (64u << 10) /* read at once, but for large bodies */
 
 struct net_item {
@@ -40,8 +40,8 @@ struct net_stream {
     char small[FRAME_BODY_MAX];
     char *spare; /* what is left of a frame's data when a call has failed */
     const char *body;
-    size_t sent;  /* of head and body */
-    size_t total; /* 0: none */
+    size_t sent;            /* of head and body */
+    size_t total;           /* 0: none */
     struct rt_event *frees; /* its transfer's sources are free behind this frame */
 
     struct rt_event *flight[NET_WINDOW]; /* of data frames, by number */
@@ -82,10 +82,10 @@ struct net {
     struct rt_far *far;
     struct peal_comm *comm;
     uint32_t nranks;
-    struct net_peer *peers; /* by rank; near ones have no streams */
+    struct net_peer *peers;  /* by rank; near ones have no streams */
     pthread_mutex_t hearing; /* held while something is received; before `lock` */
-    int deaf;               /* under it: a call has failed, data is dropped */
-    pthread_mutex_t lock;   /* over all that is sent, and events */
+    int deaf;                /* under it: a call has failed, data is dropped */
+    pthread_mutex_t lock;    /* over all that is sent, and events */
     pthread_t thread;
     int poll;
     int wake;

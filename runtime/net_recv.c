@@ -45,8 +45,7 @@ static enum took take_data(struct net *net, struct net_stream *stream)
 static void raise_sem(const struct net *net, const struct net_peer *peer, const struct frame *frame)
 {
     const struct peal_comm *comm = net->comm;
-    rt_word *cell =
-        rt_sem(comm->base, &comm->layout, comm->rank, peer->rank, (uint32_t)frame->at);
+    rt_word *cell = rt_sem(comm->base, &comm->layout, comm->rank, peer->rank, (uint32_t)frame->at);
     rt_raise(cell, (uint32_t)frame->a, (uint32_t)(frame->a >> 32));
 }
 
@@ -149,8 +148,8 @@ static int check(struct net *net, const struct net_stream *stream)
                                   .streams = stream->peer->streams,
                                   .stream = stream->index,
                                   .received = stream->data_in};
-    bounds.out_bytes = net->deaf ? FAR_OUT
-                                 : atomic_load_explicit(&net->far->out_bytes, memory_order_acquire);
+    bounds.out_bytes =
+        net->deaf ? FAR_OUT : atomic_load_explicit(&net->far->out_bytes, memory_order_acquire);
     bounds.sent = UINT64_MAX;
     if (stream->in.kind == FRAME_ACK) {
         (void)pthread_mutex_lock(&net->lock);
@@ -227,8 +226,8 @@ static ssize_t read_some(const struct net *net, struct net_stream *stream)
         stream->body_got += got > 0 ? (size_t)got : 0;
         return got;
     }
-    ssize_t got = recv(stream->fd, stream->buffer + stream->end, NET_BUFFER - stream->end,
-                       MSG_DONTWAIT);
+    ssize_t got =
+        recv(stream->fd, stream->buffer + stream->end, NET_BUFFER - stream->end, MSG_DONTWAIT);
     stream->end += got > 0 ? (size_t)got : 0;
     return got;
 }

@@ -254,8 +254,7 @@ peal_status peal_comm_lost(peal_comm *comm, unsigned char *lost)
         return PEAL_ERR_ARG;
     for (uint32_t r = 0; r < comm->nranks; r++) {
         enum rt_reason quiet;
-        lost[r] = r != comm->rank &&
-                  (fate_of(comm, r, &quiet) != RT_FINE || quiet != RT_FINE);
+        lost[r] = r != comm->rank && (fate_of(comm, r, &quiet) != RT_FINE || quiet != RT_FINE);
     }
     return PEAL_OK;
 }

@@ -1021,9 +1021,9 @@ typedef struct peal_id {
 typedef struct peal_meeting peal_meeting;
 /* Listens on an address or interface of this host (NULL: 127.0.0.1, for ranks of this host only),
  * port 0: any, and draws a key. The meeting goes into rank 0's peal_join_params, or is closed. */
-PEAL_API PEAL_CHECK peal_status peal_meeting_open(peal_ctx *ctx, const char *address,
-                                                  uint32_t port, peal_diag *diag,
-                                                  peal_meeting **meeting_out, peal_id *id_out);
+PEAL_API PEAL_CHECK peal_status peal_meeting_open(peal_ctx *ctx, const char *address, uint32_t port,
+                                                  peal_diag *diag, peal_meeting **meeting_out,
+                                                  peal_id *id_out);
 PEAL_API void peal_meeting_close(peal_meeting *meeting);
 
 /* How one rank joins. Either with an id, or by an address and port of rank 0's host that all
