@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes a table's programs for one rank: addresses instead of names, once at creation. */
-#include "comm.h"
+#include "far.h"
 
 #include <string.h>
 
@@ -55,6 +55,7 @@ static void decode_operand(const struct decode *d, const struct plan_operand *fr
 {
     struct peal_comm *comm = d->comm;
     memset(to, 0, sizeof *to);
+    to->rank = from->rank;
     int is_in = from->buffer == PLAN_BUF_IN;
     if (!is_in && from->buffer != PLAN_BUF_OUT) {
         decode_slot(d, from, to);
@@ -237,8 +238,11 @@ static void decode_lane(struct decode *d, uint32_t number, uint32_t *nsteps)
     to->post = to->body + from->body;
     to->last = to->post + from->post;
     to->events = d->row->events ? d->row->events + (size_t)number * PLAN_EVENTS_MAX : NULL;
-    for (uint32_t i = 0; i < from->pre + from->body + from->post; i++)
-        decode_step(d, &d->rank->steps[from->first + i], &d->row->steps[(*nsteps)++]);
+    for (uint32_t i = 0; i < from->pre + from->body + from->post; i++) {
+        struct rt_step *step = &d->row->steps[(*nsteps)++];
+        decode_step(d, &d->rank->steps[from->first + i], step);
+        rt_far_mark(d->comm, d->row, step);
+    }
     count_waits(d->row, to);
 }
 

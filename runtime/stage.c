@@ -24,6 +24,9 @@ static peal_status reserve_staging(struct peal_comm *comm, uint64_t bytes, peal_
                          "use a larger heap, or buffers of peal_mem_alloc",
                          (unsigned long long)need,
                          (unsigned long long)(comm->layout.heap_bytes - comm->heap_used));
+    uint64_t end = comm->layout.heap + comm->layout.heap_bytes * (comm->rank + 1ull);
+    if (comm->world->job)
+        PEAL_TRY(rt_segment_reserve(&comm->world->segment, end - 2 * need, 2 * need, diag));
     comm->staged_bytes = need;
     return PEAL_OK;
 }

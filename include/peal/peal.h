@@ -1069,6 +1069,79 @@ PEAL_API PEAL_CHECK peal_status peal_world_create(peal_ctx *ctx, const peal_worl
                                                   peal_world **world_out);
 PEAL_API void peal_world_destroy(peal_world *world);
 
+/* ---- worlds of several processes and hosts */
+
+/* Where rank 0 listens, and the job's key: whoever has it may take part, so it travels by private
+ * means. As with ncclUniqueId, one rank makes it and gives it to the others. */
+typedef struct peal_id {
+    unsigned char bytes[128];
+} peal_id;
+/* Rank 0's end of it: a socket that listens. */
+typedef struct peal_meeting peal_meeting;
+/* Listens on an address or interface of this host (NULL: 127.0.0.1, for ranks of this host only),
+ * port 0: any, and draws a key. The meeting goes into rank 0's peal_join_params, or is closed. */
+PEAL_API PEAL_CHECK peal_status peal_meeting_open(peal_ctx *ctx, const char *address, uint32_t port,
+                                                  peal_diag *diag, peal_meeting **meeting_out,
+                                                  peal_id *id_out);
+PEAL_API void peal_meeting_close(peal_meeting *meeting);
+
+/* How one rank joins. Either with an id, or by an address and port of rank 0's host that all
+ * know, with a key that all have (any bytes). Without a key only ranks of rank 0's host get in. */
+typedef struct peal_join_params {
+    size_t size;
+    uint32_t rank;
+    uint32_t ranks;
+    const peal_id *id;
+    peal_meeting *meeting; /* rank 0 with an id; taken over, also on errors */
+    const char *address;   /* instead of an id: IPv4, IPv6 or a name, */
+    uint32_t port;
+    const void *key;
+    size_t key_bytes;
+    int insecure;          /* 1: other hosts may join without a key */
+    const char *interface; /* where ranks of other hosts reach this one: a name ("eth0") or an own
+                              address; NULL: as it reaches rank 0 */
+    const char *host;      /* ranks with equal texts share memory; NULL: those under one kernel
+                              that see one /dev/shm */
+    uint32_t sockets;      /* between two ranks, at most 8; 0 means 2. Rank 0's holds */
+    uint32_t timeout_ms;   /* deadline of the meeting and of every wait; 0 means 30 000 */
+    uint64_t heap_bytes;   /* as in peal_world_params; the same on all ranks */
+    uint64_t chaos_seed;
+} peal_join_params;
+/* clang-format off */
+#define PEAL_JOIN_PARAMS_INIT {sizeof(peal_join_params), 0, 0, NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, 0, 0, 0, 0}
+/* clang-format on */
+
+/* Blocks until all ranks are there, know that they have the same table, version and number of
+ * ranks, and are connected, or until the deadline. Every rank gets the same answer. The world is
+ * for one comm of this rank. Errors: ARG, TIMEOUT, MISMATCH (names the rank and the difference),
+ * UNSUPPORTED (the plans reach over hosts in a way that no network can), PEER, IO, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_world_join(peal_ctx *ctx, const peal_join_params *params,
+                                                const peal_table *table, peal_diag *diag,
+                                                peal_world **world_out);
+/* The same without blocking: what params and table refer to stays as it is until the end of it.
+ * peal_join_test gives AGAIN until there is an answer, then that one, once; wait_ms: so long it
+ * may block. peal_join_end calls off what is not done. One thread at a time. */
+typedef struct peal_join peal_join;
+PEAL_API PEAL_CHECK peal_status peal_join_start(peal_ctx *ctx, const peal_join_params *params,
+                                                const peal_table *table, peal_diag *diag,
+                                                peal_join **join_out);
+PEAL_API PEAL_CHECK peal_status peal_join_test(peal_join *join, uint32_t wait_ms, peal_diag *diag,
+                                               peal_world **world_out);
+PEAL_API void peal_join_end(peal_join *join);
+
+/* A new world of some ranks of a joined one, for split and shrink: every listed rank calls, with
+ * the same list and table; ranks[i] becomes rank i. The old world may have failed, and may lack
+ * the ranks that are not listed. Errors: as peal_world_join. */
+PEAL_API PEAL_CHECK peal_status peal_world_split(peal_world *world, const uint32_t *ranks,
+                                                 uint32_t count, const peal_table *table,
+                                                 peal_diag *diag, peal_world **world_out);
+/* What the ranks of a joined world tell each other beside their plans: `bytes` (at most 65 536) of
+ * each, in rank order, in `all`. Every rank calls. Errors: PEER, TIMEOUT. */
+PEAL_API PEAL_CHECK peal_status peal_world_exchange(peal_world *world, const void *mine,
+                                                    size_t bytes, void *all, peal_diag *diag);
+/* The name of a rank's host; NULL where the world was not joined. Lives with the world. */
+PEAL_API const char *peal_world_host(const peal_world *world, uint32_t rank);
+
 /* Joins the world as `rank`. Blocks until every rank has joined or the deadline
  * passes; compares plan ids. The table must be verified, or is verified here.
  * Keeps its own copy of what it needs of the table. Errors: ARG, UNPROVEN,
@@ -1138,6 +1211,12 @@ PEAL_API PEAL_CHECK peal_status peal_sendrecv(peal_comm *comm, const void *in, v
 PEAL_API PEAL_CHECK peal_status peal_barrier(peal_comm *comm, peal_diag *diag);
 /* Ends every operation of the world with ERR_ABORTED. Any thread. */
 PEAL_API void peal_comm_abort(peal_comm *comm);
+/* The asynchronous error: what has ended the comm, also while a call blocks in another thread.
+ * PEAL_OK as long as nothing has. Any thread. */
+PEAL_API PEAL_CHECK peal_status peal_comm_error(const peal_comm *comm, peal_diag *diag);
+/* After an error: lost[r] is 1 for each rank that is known to have ended, to be stopped or to be
+ * out of reach, else 0; an entry for each rank. For peal_world_split. */
+PEAL_API PEAL_CHECK peal_status peal_comm_lost(peal_comm *comm, unsigned char *lost);
 
 typedef struct peal_comm_info {
     size_t size;
