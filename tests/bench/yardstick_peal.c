@@ -5,7 +5,8 @@
  *   BENCH_ID            names the shared segment, as it names the yardstick's own
  *   PEAL_BENCH_PRIVATE  1: the caller's buffers are private and staged
  *   PEAL_BENCH_TABLE    a table's text form instead of what peal_table_plan chooses
- *   PEAL_BENCH_ALGO     the algorithm to plan with
+ *   PEAL_BENCH_ALGO     the algorithm to plan with, and
+ *   PEAL_BENCH_TILE     the tile in bytes
  */
 #include "bench.h"
 
@@ -52,7 +53,9 @@ static peal_table *plan_one(const peal_fabric *fabric, peal_collective collectiv
     peal_table *table;
     request.collective = collective;
     request.max_bytes = LARGEST;
+    const char *tile = getenv("PEAL_BENCH_TILE");
     request.algorithm = getenv("PEAL_BENCH_ALGO");
+    request.tile_bytes = tile ? strtoull(tile, NULL, 10) : 0;
     check(peal_table_plan(ctx, fabric, &request, &diag, &table), "planning");
     check(peal_table_compile(table, fabric, &diag), "compiling");
     return table;
