@@ -157,8 +157,8 @@ static void allgather(const struct pull *p)
 
 static void alltoall(const struct pull *p)
 {
-    tell_all(p, SEM_ENTER);
     peal_build_section(p->b, 1);
+    tell_all(p, SEM_ENTER);
     load(p, p->self * p->n + p->self, p->self, PLAN_BUF_IN);
     hear_all(p, SEM_ENTER);
     for (uint32_t i = 1; i < p->n; i++) {
