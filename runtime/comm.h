@@ -243,7 +243,9 @@ struct peal_comm {
     uint64_t chaos;
     uint64_t cache_bytes;
     uint64_t heap_used;    /* from the bottom by peal_mem_alloc, from the top by staging */
-    uint64_t staged_bytes; /* of one of the two staged buffers */
+    uint64_t staged_bytes; /* of one of the two areas for staged buffers */
+    uint64_t staged_at;    /* in it: where this call's are, */
+    uint64_t staged_turn;  /* and how far on those of the next */
     uint32_t engines;
     uint32_t stand_ins;
     uint32_t packet_sources; /* most packets or wire slots one step reads */
