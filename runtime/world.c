@@ -6,6 +6,7 @@
 
 #define DEFAULT_HEAP (256ull << 20)
 #define DEFAULT_TIMEOUT_MS 30000u
+#define DEFAULT_ATTACH (1ull << 20)
 
 static peal_status check_params(const peal_world_params *params, const peal_table *table,
                                 peal_diag *diag)
@@ -63,6 +64,7 @@ peal_status peal_world_create(peal_ctx *ctx, const peal_world_params *given,
     world->users = 1;
     world->timeout_ms = params.timeout_ms ? params.timeout_ms : DEFAULT_TIMEOUT_MS;
     world->private_buffers = params.private_buffers;
+    world->attach_bytes = params.attach_bytes ? params.attach_bytes : DEFAULT_ATTACH;
     world->chaos = params.chaos_seed;
     if (pthread_mutex_init(&world->lock, NULL) != 0) {
         peal_free(ctx, world, sizeof *world);
