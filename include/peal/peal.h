@@ -1059,9 +1059,12 @@ typedef struct peal_world_params {
                              visible to peers and are staged through registered memory */
     uint64_t chaos_seed;  /* not 0: asynchronous engines delay, split and reorder within
                              what they promise, from this seed (for tests) */
+    /* Private buffers of messages from this size on are not staged: the kernel copies between
+     * processes (cross-memory attach), where it lets them. 0 means 1 MiB, UINT64_MAX never. */
+    uint64_t attach_bytes;
 } peal_world_params;
 /* clang-format off */
-#define PEAL_WORLD_PARAMS_INIT {sizeof(peal_world_params), 0, 0, 0, NULL, 0, 0, 0}
+#define PEAL_WORLD_PARAMS_INIT {sizeof(peal_world_params), 0, 0, 0, NULL, 0, 0, 0, 0}
 /* clang-format on */
 
 PEAL_API PEAL_CHECK peal_status peal_world_create(peal_ctx *ctx, const peal_world_params *params,
