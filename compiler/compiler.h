@@ -167,7 +167,8 @@ struct candidate {
     uint32_t gateways;
     uint32_t trees;     /* packed: from each root, that differ */
     uint32_t forest[2]; /* packed: of the planner's, down and up; NO_RANK: none */
-    uint32_t pieces;    /* packed: each tree's share is cut into so many chunks */
+    uint32_t pieces;    /* packed: each tree's share is cut into so many chunks; tree, hierarchical:
+                           each lane's, of which so many are under way at once; 0: one */
     enum reduction_order order;
     enum corner corner;
     int variant;     /* halving: 1, places go across the hosts; swing: 1, whole messages */
@@ -654,17 +655,19 @@ peal_status peal_block_tree_enumerate(struct planner *planner, uint32_t channels
 void peal_block_tree_prepare(struct build *b, const struct candidate *candidate);
 void peal_block_tree_emit(struct build *b, const struct candidate *candidate, uint32_t rank);
 
-/* A tree allreduce of one chunk among members: an up lane and a down lane. */
+/* A tree allreduce among members, of chunks that follow each other: an up lane and a down lane. */
 struct tree_part {
     uint32_t n;
     uint32_t self;
     const uint32_t *members; /* by position; NULL: as `of` tells */
     const struct members *of;
     uint32_t tree;
-    uint32_t chain; /* 1: none */
-    uint32_t chunk;
+    uint32_t chain;  /* 1: none */
+    uint32_t chunk;  /* the first */
+    uint32_t pieces; /* how many; 0: one */
     uint8_t in_buffer;
-    uint32_t region; /* width 2, or 3 with chains */
+    uint32_t region; /* `width` slots for each piece */
+    uint32_t width;  /* 2, or 3 with chains */
     uint32_t depth;
     uint32_t sem0; /* three of them */
     int credits;
