@@ -248,9 +248,9 @@ void peal_level_spread(struct level_run *run, const struct level_phase *phase)
     if (run->collective == PEAL_BROADCAST)
         enter_rooted(&s);
     peal_build_section(s.b, 1);
-    if (way->single)
-        visit(&s, 0, phase->root);
-    else if (way->part == PART_DIRECT)
+    for (uint32_t q = 0; way->single && q < rounds; q++)
+        visit(&s, q, phase->root);
+    if (!way->single && way->part == PART_DIRECT)
         exchange_all(&s, rounds);
     for (uint32_t q = 0; !way->single && way->part != PART_DIRECT && q < rounds; q++)
         for (uint32_t i = 0; i < way->n; i++) {
