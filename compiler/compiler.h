@@ -184,6 +184,7 @@ struct candidate {
     uint64_t slots;      /* scratch slots of a rank, both parities; twice as many when tiled */
     double hop_share;    /* of the message, carried by one hop */
     uint32_t radix;      /* bruck */
+    uint32_t torus;      /* swing: sizes of its ways, a byte each from the lowest; 0: a ring */
     uint8_t wire;        /* compressed: PLAN_WIRE_* */
     enum twohop_order twohop;
     uint32_t window;       /* senders that a receiver lets send at once; 0: all */
@@ -543,6 +544,16 @@ void peal_doubling_body(struct build *b, const struct doubling_part *part);
 /* Exchanges of halves (butterfly_shape.c). */
 #define BUTTERFLY_ROUNDS_MAX 16u /* of 65 536 ranks */
 enum butterfly_kind { BUTTERFLY_HALVING, BUTTERFLY_CIRCULANT, BUTTERFLY_SWING };
+#define TORUS_WAYS 3u
+/* A torus of ways, the last of which its indices count through first. One way: a ring. Of a torus,
+ * each size is a power of two. Rounds go along the ways by turns, from `first` on; mirror: where
+ * they else go up, they go down. */
+struct butterfly_torus {
+    uint32_t ways;
+    uint32_t size[TORUS_WAYS];
+    uint32_t first;
+    int mirror;
+};
 struct butterfly {
     peal_ctx *ctx;
     enum butterfly_kind kind;
@@ -551,8 +562,14 @@ struct butterfly {
     uint32_t reach[BUTTERFLY_ROUNDS_MAX + 1]; /* blocks a place has to do with before round k */
     uint32_t *member;                         /* rank by place */
     uint32_t *place;                          /* and back */
-    uint32_t *ring;                           /* swing: index in the ring by place */
+    uint32_t *ring;                           /* swing: index in the ring or torus by place */
     uint32_t *at_ring;                        /* and back */
+    struct butterfly_torus torus;             /* swing */
+    uint32_t way[BUTTERFLY_ROUNDS_MAX];       /* swing: the dimension that a round goes along, */
+    uint32_t step[BUTTERFLY_ROUNDS_MAX];      /* and how many went along it before */
+    /* Swing of no power of two, whose gifts are no ranges: the round in which the index that lies
+     * so far behind index 0 hands over 0's block; `rounds`: 0 itself. NULL. */
+    uint32_t *leaves;
 };
 /* What place p does in round k of a reduce-scatter: hands the blocks of the `count` places from
  * `give` (modulo n) to the place `to`, and gets as many, those from `keep`, from the place `from`.
@@ -567,8 +584,13 @@ struct butterfly_round {
 /* order: the n ranks, along the ring for swing. Free in any case. */
 peal_status peal_butterfly_make(struct butterfly *shape, peal_ctx *ctx, enum butterfly_kind kind,
                                 uint32_t n, const uint32_t *order);
+/* Swing on a torus; order: ranks by index. */
+peal_status peal_butterfly_swing(struct butterfly *shape, peal_ctx *ctx,
+                                 const struct butterfly_torus *torus, const uint32_t *order);
 void peal_butterfly_free(struct butterfly *shape);
 int peal_butterfly_possible(enum butterfly_kind kind, uint32_t n);
+/* 1: the place hands the block of `other` over in round k, where gifts are no ranges. */
+int peal_butterfly_gives(const struct butterfly *shape, uint32_t place, uint32_t k, uint32_t other);
 struct butterfly_round peal_butterfly_round(const struct butterfly *shape, uint32_t place,
                                             uint32_t k);
 /* How a root's blocks get to their places by halves: place p gets those of the `count` places
@@ -588,8 +610,8 @@ int peal_butterfly_hand_on(const struct butterfly *shape, uint32_t root, uint32_
                            struct butterfly_branch *branch, struct butterfly_round *round);
 
 /* A butterfly's reduce-scatter and allgather as one channel's lane, and their cost. */
-/* Regions and semaphores of all channels. */
-void peal_butterfly_prepare(struct build *b, const struct candidate *candidate);
+/* Regions and semaphores of all channels; held: blocks that a rank holds between rounds. */
+void peal_butterfly_prepare(struct build *b, const struct candidate *candidate, uint32_t held);
 /* One channel's lane of the plan's collective. */
 void peal_butterfly_lane(struct build *b, const struct butterfly *shape, uint32_t channel,
                          uint32_t channels);
