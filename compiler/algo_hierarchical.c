@@ -217,6 +217,8 @@ static int serves(const struct planner *planner, const struct level_layout *layo
  * programs grow with them. */
 static int runs_through(const struct planner *planner, const struct level_layout *layout)
 {
+    if (planner->request.collective == PEAL_BROADCAST)
+        return planner->group.nhosts > 1 && planner->group.n <= PLAN_ENUMERATE_RANKS;
     return planner->request.collective == PEAL_ALLREDUCE && layout->levels == 2 &&
            layout->part[1] == PART_TREE && planner->group.n <= PLAN_ENUMERATE_RANKS &&
            (layout->size[0] == 1 ||

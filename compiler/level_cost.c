@@ -363,8 +363,10 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
     double lanes = folds ? 1 + fan / 2.0 : c->direct ? (1 + fan) / 2.0 : 0;
     /* Results go to outputs, which take any number of tiles; partial sums to finite slots. Each
      * piece has an event for each peer it goes to, and its transfer no credit to wait for. */
-    uint32_t runs = c->layout->runs;
-    c->stage.depth = !c->direct ? 2 * runs : folds ? LEVEL_TREE_DEPTH * runs : LEVEL_WINDOW;
+    uint32_t runs = c->layout->runs, events = runs > 1 ? BURST_EVENTS : BUILD_EVENTS;
+    uint32_t away = 2 * (folds || events >= runs * fan ? runs : events / fan);
+    c->stage.depth = !c->direct ? away : folds ? LEVEL_TREE_DEPTH * runs : LEVEL_WINDOW;
+    c->stage.depth = c->stage.depth ? c->stage.depth : 1;
     end(c, lanes * c->share);
 }
 
