@@ -170,7 +170,8 @@ struct candidate {
     uint32_t gateways;
     uint32_t trees;     /* packed: from each root, that differ */
     uint32_t forest[2]; /* packed: of the planner's, down and up; NO_RANK: none */
-    uint32_t pieces;    /* packed: each tree's share is cut into so many chunks */
+    uint32_t pieces;    /* packed: each tree's share is cut into so many chunks; tree, hierarchical:
+                           each lane's, of which so many are under way at once; 0: one */
     enum reduction_order order;
     enum corner corner;
     int variant;     /* halving: 1, places go across the hosts; swing: 1, whole messages */
@@ -186,6 +187,7 @@ struct candidate {
     uint64_t slots;      /* scratch slots of a rank, both parities; twice as many when tiled */
     double hop_share;    /* of the message, carried by one hop */
     uint32_t radix;      /* bruck */
+    uint32_t torus;      /* swing: sizes of its ways, a byte each from the lowest; 0: a ring */
     uint8_t wire;        /* compressed: PLAN_WIRE_* */
     enum twohop_order twohop;
     uint32_t window;       /* senders that a receiver lets send at once; 0: all */
@@ -566,6 +568,16 @@ void peal_doubling_body(struct build *b, const struct doubling_part *part);
 /* Exchanges of halves (butterfly_shape.c). */
 #define BUTTERFLY_ROUNDS_MAX 16u /* of 65 536 ranks */
 enum butterfly_kind { BUTTERFLY_HALVING, BUTTERFLY_CIRCULANT, BUTTERFLY_SWING };
+#define TORUS_WAYS 3u
+/* A torus of ways, the last of which its indices count through first. One way: a ring. Of a torus,
+ * each size is a power of two. Rounds go along the ways by turns, from `first` on; mirror: where
+ * they else go up, they go down. */
+struct butterfly_torus {
+    uint32_t ways;
+    uint32_t size[TORUS_WAYS];
+    uint32_t first;
+    int mirror;
+};
 struct butterfly {
     peal_ctx *ctx;
     enum butterfly_kind kind;
@@ -574,8 +586,14 @@ struct butterfly {
     uint32_t reach[BUTTERFLY_ROUNDS_MAX + 1]; /* blocks a place has to do with before round k */
     uint32_t *member;                         /* rank by place */
     uint32_t *place;                          /* and back */
-    uint32_t *ring;                           /* swing: index in the ring by place */
+    uint32_t *ring;                           /* swing: index in the ring or torus by place */
     uint32_t *at_ring;                        /* and back */
+    struct butterfly_torus torus;             /* swing */
+    uint32_t way[BUTTERFLY_ROUNDS_MAX];       /* swing: the dimension that a round goes along, */
+    uint32_t step[BUTTERFLY_ROUNDS_MAX];      /* and how many went along it before */
+    /* Swing of no power of two, whose gifts are no ranges: the round in which the index that lies
+     * so far behind index 0 hands over 0's block; `rounds`: 0 itself. NULL. */
+    uint32_t *leaves;
 };
 /* What place p does in round k of a reduce-scatter: hands the blocks of the `count` places from
  * `give` (modulo n) to the place `to`, and gets as many, those from `keep`, from the place `from`.
@@ -590,8 +608,13 @@ struct butterfly_round {
 /* order: the n ranks, along the ring for swing. Free in any case. */
 peal_status peal_butterfly_make(struct butterfly *shape, peal_ctx *ctx, enum butterfly_kind kind,
                                 uint32_t n, const uint32_t *order);
+/* Swing on a torus; order: ranks by index. */
+peal_status peal_butterfly_swing(struct butterfly *shape, peal_ctx *ctx,
+                                 const struct butterfly_torus *torus, const uint32_t *order);
 void peal_butterfly_free(struct butterfly *shape);
 int peal_butterfly_possible(enum butterfly_kind kind, uint32_t n);
+/* 1: the place hands the block of `other` over in round k, where gifts are no ranges. */
+int peal_butterfly_gives(const struct butterfly *shape, uint32_t place, uint32_t k, uint32_t other);
 struct butterfly_round peal_butterfly_round(const struct butterfly *shape, uint32_t place,
                                             uint32_t k);
 /* How a root's blocks get to their places by halves: place p gets those of the `count` places
@@ -611,8 +634,8 @@ int peal_butterfly_hand_on(const struct butterfly *shape, uint32_t root, uint32_
                            struct butterfly_branch *branch, struct butterfly_round *round);
 
 /* A butterfly's reduce-scatter and allgather as one channel's lane, and their cost. */
-/* Regions and semaphores of all channels. */
-void peal_butterfly_prepare(struct build *b, const struct candidate *candidate);
+/* Regions and semaphores of all channels; held: blocks that a rank holds between rounds. */
+void peal_butterfly_prepare(struct build *b, const struct candidate *candidate, uint32_t held);
 /* One channel's lane of the plan's collective. */
 void peal_butterfly_lane(struct build *b, const struct butterfly *shape, uint32_t channel,
                          uint32_t channels);
@@ -678,17 +701,19 @@ peal_status peal_block_tree_enumerate(struct planner *planner, uint32_t channels
 void peal_block_tree_prepare(struct build *b, const struct candidate *candidate);
 void peal_block_tree_emit(struct build *b, const struct candidate *candidate, uint32_t rank);
 
-/* A tree allreduce of one chunk among members: an up lane and a down lane. */
+/* A tree allreduce among members, of chunks that follow each other: an up lane and a down lane. */
 struct tree_part {
     uint32_t n;
     uint32_t self;
     const uint32_t *members; /* by position; NULL: as `of` tells */
     const struct members *of;
     uint32_t tree;
-    uint32_t chain; /* 1: none */
-    uint32_t chunk;
+    uint32_t chain;  /* 1: none */
+    uint32_t chunk;  /* the first */
+    uint32_t pieces; /* how many; 0: one */
     uint8_t in_buffer;
-    uint32_t region; /* width 2, or 3 with chains */
+    uint32_t region; /* `width` slots for each piece */
+    uint32_t width;  /* 2, or 3 with chains */
     uint32_t depth;
     uint32_t sem0; /* three of them */
     int credits;

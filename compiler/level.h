@@ -47,6 +47,8 @@ struct level_layout {
      * piece_stride between those of two peers. */
     int split[LEVEL_MAX];
     uint32_t pieces;
+    uint32_t runs; /* of pieces: what all levels leave of a shard is cut into so many, which follow
+                      each other, the last to turn */
     uint32_t piece_stride[LEVEL_MAX];
     int rails;  /* 1: blocks go by rail between their ranks and the root's unit */
     int blocks; /* 1: a piece is the block of the rank that holds it in the end */

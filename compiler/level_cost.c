@@ -361,8 +361,11 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
     uint32_t fan = trees == 2 ? 2 : given->way.part == PART_DIRECT ? given->way.n - 1 : 1;
     c->stage.gap_us *= (double)(folds && trees == 2 ? 1 : fan) * channels - 1;
     double lanes = folds ? 1 + fan / 2.0 : c->direct ? (1 + fan) / 2.0 : 0;
-    /* Results go to outputs, which take any number of tiles; partial sums to finite slots. */
-    c->stage.depth = folds ? LEVEL_TREE_DEPTH : c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS / fan;
+    /* Results go to outputs, which take any number of tiles; partial sums to finite slots. Each
+     * piece has an event for each peer it goes to, and its transfer no credit to wait for. */
+    uint32_t runs = c->layout->runs, events = runs > 1 ? BURST_EVENTS : BUILD_EVENTS;
+    uint32_t away = 2 * (folds || events >= runs * fan ? runs : events / fan);
+    c->stage.depth = !c->direct ? away : folds ? LEVEL_TREE_DEPTH * runs : LEVEL_WINDOW;
     c->stage.depth = c->stage.depth ? c->stage.depth : 1;
     end(c, lanes * c->share);
 }

@@ -73,7 +73,8 @@ static uint32_t slot_lag(const struct fold *f, uint32_t from, uint32_t to)
 {
     uint32_t all = messages(f, from, to);
     uint32_t each = all / peal_level_rounds(f->run->layout, f->phase->level);
-    return lag_of(f, all, f->phase->way.part == PART_RING ? f->window : each,
+    int several = f->phase->way.single || f->phase->way.part == PART_RING;
+    return lag_of(f, all, several ? f->window : each,
                   f->phase->way.single ? LEVEL_TREE_DEPTH : SLOT_DEPTH);
 }
 

@@ -216,6 +216,8 @@ static void assign_parts(const struct planner *planner, const struct candidate *
             layout->pieces *= layout->size[k];
         }
     }
+    layout->runs = candidate->pieces ? candidate->pieces : 1;
+    layout->pieces *= layout->runs;
 }
 
 static peal_status allocate(struct level_layout *layout, uint32_t n)

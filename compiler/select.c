@@ -322,6 +322,9 @@ static peal_status read_request(struct planner *planner, const peal_request *req
                          (unsigned long long)to->min_bytes, (unsigned long long)to->max_bytes);
     if (to->channels > CHANNELS_MAX)
         return peal_fail(diag, PEAL_ERR_ARG, "%u channels; at most %u", to->channels, CHANNELS_MAX);
+    if (to->depth > PEAL_DEPTH_MAX)
+        return peal_fail(diag, PEAL_ERR_ARG, "a depth of %u; at most %u", to->depth,
+                         PEAL_DEPTH_MAX);
     if (to->tile_bytes % PLAN_ALIGN)
         return peal_fail(diag, PEAL_ERR_ARG, "a tile is a multiple of %u bytes", PLAN_ALIGN);
     if (!(to->sm_price >= 0 && to->sm_price <= 1000))

@@ -425,9 +425,13 @@ typedef struct peal_request {
      * beside the built-in ones, or the only one where `algorithm` is its name. Read during the
      * call only. NULL: none. */
     const peal_script *script;
+    /* Pieces of a lane's share that are under way at once between two ranks, at most
+     * PEAL_DEPTH_MAX; of schedules that have them (tree, hierarchical). 0: choose. */
+    uint32_t depth;
 } peal_request;
+#define PEAL_DEPTH_MAX 8u
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
