@@ -162,7 +162,7 @@ static void cost_further_tiles(const struct candidate *candidate, double tile, d
                                struct cost *cost)
 {
     double interval = candidate->total_us_per_byte * tile, alpha = 0;
-    for (uint32_t lane = 0; lane < candidate->nstages; lane++) {
+    for (uint32_t lane = 0; lane <= candidate->nstages && lane < STAGES_MAX - 1; lane++) {
         double lane_alpha;
         double own = lane_interval(candidate, lane, tile, &lane_alpha);
         if (own > interval) {

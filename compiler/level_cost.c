@@ -263,8 +263,28 @@ static double gaps(const struct costing *c, double messages)
     return c->phase->level ? messages * channels - 1 : messages - 1;
 }
 
-static void cost_direct(struct costing *c, uint32_t lane)
+/*
+ * Where pieces are handed on one by one, a lane waits once a round for what its peers send, whatever
+ * it has under way itself, or, loading inputs, in each piece: between two pieces counts that share
+ * of a start-up, and what the lane sends and folds.
+ */
+static void add_turn(struct costing *c, uint32_t lane, double alpha_us, double fold_us, int loads)
 {
+    struct candidate *candidate = c->candidate;
+    struct stage turn = {.lane = lane, .depth = 1};
+    const struct stage *stage = &candidate->stage[candidate->nstages - 1];
+    double rounds = peal_level_rounds(c->layout, c->phase->level);
+    if (!c->fine || candidate->nstages >= STAGES_MAX - 6)
+        return;
+    turn.alpha_us = alpha_us / 2 * (loads ? 1 : rounds / candidate->cells);
+    turn.us_per_byte = stage->us_per_byte + fold_us;
+    turn.alone_us_per_byte = stage->alone_us_per_byte + fold_us;
+    candidate->stage[candidate->nstages++] = turn;
+}
+
+static void cost_direct(struct costing *c, uint32_t *lane_at)
+{
+    uint32_t lane = *lane_at;
     uint32_t n = c->phase->way.n;
     int folds = c->phase->kind == LEVEL_FOLD;
     begin(c, lane);
@@ -276,12 +296,15 @@ static void cost_direct(struct costing *c, uint32_t lane)
     if (folds && c->first && !c->phase->level)
         c->stage.alpha_us *= 2;
     double moved = c->direct || !c->phase->level ? (n - 1) * c->share : 0;
+    double alpha_us = c->stage.alpha_us;
     end(c, moved);
-    if (!folds || (c->first && c->direct))
-        return;
     /* Slots of all others, and the own part, into one, when the last has come. */
     double lane_us = (n + 1) / 2.0 * c->share / c->candidate->channels /
                      (peal_planner_lane_gbs(c->planner) * 1e3);
+    int loads = folds && c->first && c->direct;
+    add_turn(c, ++*lane_at, loads ? alpha_us / 2 : alpha_us, folds && !loads ? lane_us : 0, loads);
+    if (!folds || loads)
+        return;
     struct stage fold = {.levels = 1, .chain = 1, .lane = c->fine ? LANE_APART : lane};
     if (c->candidate->nstages == STAGES_MAX)
         return;
@@ -488,7 +511,7 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
     else if (phase->way.single)
         cost_rooted(c, lane);
     else if (phase->way.part == PART_DIRECT)
-        cost_direct(c, *lane);
+        cost_direct(c, lane);
     else if (phase->way.part == PART_RING)
         cost_ring(c, *lane);
     else
