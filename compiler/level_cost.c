@@ -23,6 +23,9 @@ struct costing {
     int direct;      /* all hops of the stage are loads and stores */
     double share;    /* of the message: one root's piece, in a trip */
     double way_us;   /* the longest way to or from any of many roots of a host, start-ups alone */
+    double hop_us;   /* the longest start-up of the phase's hops, and the largest gap */
+    double hop_gap_us;
+    double told_us;  /* of a single root's phase: the gaps in which children are told */
     double *at;      /* for each rank: start-ups on the way to it, along a tree with one root */
     uint32_t placed; /* a peer, which has this place in the present tree; NO_RANK */
     struct level_place place;
@@ -69,6 +72,8 @@ static void add_hop(struct costing *c, uint32_t self, uint32_t peer, double shar
         return;
     peal_planner_hop(c->planner, self, peer, &hop);
     peal_stage_hop(&c->stage, &hop);
+    c->hop_us = hop.alpha_us > c->hop_us ? hop.alpha_us : c->hop_us;
+    c->hop_gap_us = hop.gap_us > c->hop_gap_us ? hop.gap_us : c->hop_gap_us;
     c->direct = c->direct && hop.path.direct;
     peal_planner_load(c->planner, &hop, share, hop.scale);
 }
@@ -290,20 +295,23 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     begin(c, lane);
     c->stage.chain = !c->fine;
     load_phase(c, c->share, 0);
-    c->stage.gap_us *= gaps(c, n - 1.0);
+    int loads = folds && c->first && c->direct && !c->phase->level;
+    /* One store to all, or the entry that all wait for, is told of one by one. */
+    double told_us = c->direct && (!folds || loads) ? (n - 2) * c->stage.gap_us : 0;
+    c->stage.gap_us *= told_us > 0 ? 0 : gaps(c, n - 1.0);
     c->stage.depth = c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS;
     /* A fold of inputs waits for their owners to enter, then for its loads to return. */
-    if (folds && c->first && !c->phase->level)
+    if (loads)
         c->stage.alpha_us *= 2;
+    c->stage.alpha_us += told_us;
     double moved = c->direct || !c->phase->level ? (n - 1) * c->share : 0;
-    double alpha_us = c->stage.alpha_us;
+    double alpha_us = c->hop_us;
     end(c, moved);
     /* Slots of all others, and the own part, into one, when the last has come. */
     double lane_us = (n + 1) / 2.0 * c->share / c->candidate->channels /
                      (peal_planner_lane_gbs(c->planner) * 1e3);
-    int loads = folds && c->first && c->direct;
-    add_turn(c, ++*lane_at, loads ? alpha_us / 2 : alpha_us, folds && !loads ? lane_us : 0, loads);
-    if (!folds || loads)
+    add_turn(c, ++*lane_at, alpha_us, folds && !loads ? lane_us : 0, loads);
+    if (!folds || (c->first && c->direct))
         return;
     struct stage fold = {.levels = 1, .chain = 1, .lane = c->fine ? LANE_APART : lane};
     if (c->candidate->nstages == STAGES_MAX)
@@ -382,7 +390,12 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
     }
     c->phase = given;
     uint32_t fan = trees == 2 ? 2 : given->way.part == PART_DIRECT ? given->way.n - 1 : 1;
-    c->stage.gap_us *= (double)(folds && trees == 2 ? 1 : fan) * channels - 1;
+    if (c->direct) { /* stored to all children at once, or told by one */
+        c->told_us += folds ? 0 : (fan - 1) * c->stage.gap_us;
+        c->stage.gap_us = 0;
+    } else {
+        c->stage.gap_us *= (double)(folds && trees == 2 ? 1 : fan) * channels - 1;
+    }
     double lanes = folds ? 1 + fan / 2.0 : c->direct ? (1 + fan) / 2.0 : 0;
     /* Results go to outputs, which take any number of tiles; partial sums to finite slots. */
     c->stage.depth = folds ? LEVEL_TREE_DEPTH : c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS / fan;
@@ -398,6 +411,10 @@ static void set_way(struct costing *c, uint32_t first, uint32_t levels, uint32_t
     double way_us = 0;
     for (uint32_t r = 0; r < c->planner->group.n; r++)
         way_us = c->at[r] > way_us ? c->at[r] : way_us;
+    c->way_us = way_us; /* of the entries before, or the leave after */
+    if (c->phase->kind == LEVEL_FOLD && c->phase->way.part == PART_DIRECT && c->first && c->direct)
+        way_us += c->hop_us; /* loads there and back */
+    way_us += c->told_us;
     uint32_t last = candidate->nstages;
     for (uint32_t i = first; i < last; i++) {
         struct stage turn = candidate->stage[i];
@@ -414,6 +431,7 @@ static void cost_rooted(struct costing *c, uint32_t *lane)
     uint32_t most = height(c), first = c->candidate->nstages;
     int folds = c->phase->kind == LEVEL_FOLD;
     memset(c->at, 0, c->planner->group.n * sizeof *c->at);
+    c->told_us = 0;
     for (uint32_t i = 0; i < most; i++) {
         uint32_t depth = folds ? most - i : i + 1;
         if (c->candidate->nstages < STAGES_MAX - 6) {
@@ -478,29 +496,42 @@ static void cost_root(struct costing *c, uint32_t lane)
     end(c, c->phase->kind == LEVEL_SCATTER ? 1 + c->share : c->share);
 }
 
-/* Before anything is moved, or after: entries that are told up, or leave that comes back. */
-static void cost_handshake(struct costing *c, const struct level_phase *phase, uint32_t count,
-                           double alpha_us)
+/*
+ * Before anything is moved, or after: entries that are told up, or leave that comes back. With one
+ * root they go through all phases, one after the other (way_us); in an allgather each phase has its
+ * own, at once (most_us). Partial sums wait for nobody, and inputs' owners are counted where these
+ * are loaded; where nothing comes behind that, they are told that they may leave.
+ */
+static void cost_handshake(struct costing *c, uint32_t phases, double way_us, double most_us)
 {
-    peal_collective collective = c->planner->request.collective;
-    uint32_t steps = 0;
-    if (collective == PEAL_ALLREDUCE)
+    switch (c->planner->request.collective) {
+    case PEAL_ALLREDUCE:
         return;
-    if (collective == PEAL_REDUCE_SCATTER || collective == PEAL_ALLGATHER) {
-        apart(c, 1, alpha_us);
+    case PEAL_REDUCE_SCATTER:
+        apart(c, phases == 1, most_us);
         return;
+    case PEAL_ALLGATHER:
+        apart(c, 1, most_us);
+        return;
+    default:
+        apart(c, 1, way_us);
     }
-    for (uint32_t i = 0; i < count; i++) {
-        c->phase = &phase[i];
-        steps += phase[i].way.single ? height(c) : 1;
-    }
-    apart(c, steps, alpha_us);
+}
+
+/* What a phase adds to it: its longest way, and, where one peer tells all others, their gaps. */
+static double entered_us(const struct costing *c)
+{
+    int tells = c->phase->way.part == PART_DIRECT && c->phase->way.n > 2 &&
+                c->planner->request.collective != PEAL_BROADCAST;
+    double gap_us = tells && c->direct ? (c->phase->way.n - 2) * c->hop_gap_us : 0;
+    return (c->phase->way.single ? c->way_us : c->hop_us) + gap_us;
 }
 
 static void cost_phase(struct costing *c, const struct level_phase *phase, uint32_t *lane)
 {
     const struct level_layout *layout = c->layout;
     c->phase = phase;
+    c->hop_us = c->hop_gap_us = 0;
     c->share =
         (double)peal_level_rounds(layout, phase->level) / ((double)layout->shards * layout->pieces);
     ++*lane;
@@ -613,13 +644,15 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
     } else {
         uint32_t count =
             peal_level_phases(layout, planner->request.collective, root, 0, rank, phase);
-        double alpha_us = 0;
+        double way_us = 0, most_us = 0;
         for (uint32_t i = 0; i < count; i++) {
             c.first = i == 0;
             cost_phase(&c, &phase[i], &lane);
-            alpha_us = c.stage.alpha_us > alpha_us ? c.stage.alpha_us : alpha_us;
+            double own_us = entered_us(&c);
+            way_us += own_us;
+            most_us = own_us > most_us ? own_us : most_us;
         }
-        cost_handshake(&c, phase, count, alpha_us);
+        cost_handshake(&c, count, way_us, most_us);
     }
     peal_candidate_total(planner, candidate);
     peal_free(planner->ctx, c.at, planner->group.n * sizeof *c.at);
