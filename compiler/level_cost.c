@@ -476,11 +476,22 @@ static void cost_double(struct costing *c, uint32_t lane)
     }
 }
 
+/* The last stage takes a lane at least `us` for each byte of the message, shared by the channels. */
+static void lane_holds(struct costing *c, double us)
+{
+    struct stage *stage = &c->candidate->stage[c->candidate->nstages - 1];
+    us /= c->candidate->channels;
+    stage->lane_bound |= us > stage->us_per_byte;
+    stage->us_per_byte = us > stage->us_per_byte ? us : stage->us_per_byte;
+    stage->alone_us_per_byte = us > stage->alone_us_per_byte ? us : stage->alone_us_per_byte;
+}
+
 /* Between the root and the holders of its unit. */
 static void cost_root(struct costing *c, uint32_t lane)
 {
     const struct level_layout *layout = c->layout;
     uint32_t root = c->planner->request.root, unit = layout->unit_of[root];
+    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3), in_turn = 0;
     begin(c, lane);
     for (uint32_t s = 0; s < layout->shards; s++) {
         uint32_t holder = layout->holder[unit * layout->shards + s];
@@ -488,12 +499,18 @@ static void cost_root(struct costing *c, uint32_t lane)
             continue;
         int deals = c->phase->kind == LEVEL_SCATTER;
         int both = deals && peal_level_deputed(layout, c->planner);
-        add_hop(c, deals ? root : holder, deals ? holder : root,
-                c->share + (both ? c->share / (layout->shards - 1) : 0));
+        double share = c->share + (both ? c->share / (layout->shards - 1) : 0);
+        add_hop(c, deals ? root : holder, deals ? holder : root, share);
+        struct hop hop;
+        peal_planner_hop(c->planner, deals ? root : holder, deals ? holder : root, &hop);
+        double link_us = peal_load_alone(&hop.path, hop.scale);
+        in_turn += share * (link_us > lane_us ? link_us : lane_us);
     }
     c->stage.gap_us *= layout->shards - 1.0;
     c->stage.depth = LEVEL_WINDOW;
     end(c, c->phase->kind == LEVEL_SCATTER ? 1 + c->share : c->share);
+    if (c->phase->kind == LEVEL_SCATTER && c->direct) /* its own, then one link after the other */
+        lane_holds(c, in_turn + c->share * lane_us);
 }
 
 /*
