@@ -25,6 +25,7 @@ struct costing {
     double way_us;   /* the longest way to or from any of many roots of a host, start-ups alone */
     double hop_us;   /* the longest start-up of the phase's hops, and the largest gap */
     double hop_gap_us;
+    double link_us;  /* a byte over the narrowest of them, alone */
     double told_us;  /* of a single root's phase: the gaps in which children are told */
     double *at;      /* for each rank: start-ups on the way to it, along a tree with one root */
     uint32_t placed; /* a peer, which has this place in the present tree; NO_RANK */
@@ -51,16 +52,19 @@ static int all_alike(const struct group *group)
            peal_topo_rank_unit(group->fabric, peal_group_rank(group, 0), TOPO_UNIT_POD);
 }
 
-/* A holder's own number among its peers above level 0, and the rank of another one. */
+/* A rank's own number among its peers, of which it is one, and the rank of another one. */
 static uint32_t own_number(const struct costing *c, uint32_t rank, uint32_t level)
 {
-    return peal_level_coordinate(c->layout, c->layout->unit_of[rank], level);
+    return level == 0 ? c->layout->index_of[rank]
+                      : peal_level_coordinate(c->layout, c->layout->unit_of[rank], level);
 }
 
 static uint32_t peer_rank(const struct costing *c, uint32_t rank, uint32_t level, uint32_t peer)
 {
     const struct level_layout *layout = c->layout;
     uint32_t stride = layout->stride[level];
+    if (level == 0)
+        return layout->member[layout->first[layout->unit_of[rank]] + peer];
     uint32_t zero = layout->unit_of[rank] - own_number(c, rank, level) * stride;
     return layout->holder[(zero + peer * stride) * layout->shards + layout->shard_of[rank]];
 }
@@ -74,6 +78,8 @@ static void add_hop(struct costing *c, uint32_t self, uint32_t peer, double shar
     peal_stage_hop(&c->stage, &hop);
     c->hop_us = hop.alpha_us > c->hop_us ? hop.alpha_us : c->hop_us;
     c->hop_gap_us = hop.gap_us > c->hop_gap_us ? hop.gap_us : c->hop_gap_us;
+    double link_us = peal_load_alone(&hop.path, hop.scale);
+    c->link_us = link_us > c->link_us ? link_us : c->link_us;
     c->direct = c->direct && hop.path.direct;
     peal_planner_load(c->planner, &hop, share, hop.scale);
 }
@@ -322,6 +328,15 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     added->lane_bound = 1;
 }
 
+/* However few roots there are, a piece takes each step by itself. */
+static void one_piece(struct costing *c)
+{
+    struct stage *stage = &c->candidate->stage[c->candidate->nstages - 1];
+    double us = c->fine ? 0 : c->share * c->link_us;
+    stage->us_per_byte = us > stage->us_per_byte ? us : stage->us_per_byte;
+    stage->alone_us_per_byte = us > stage->alone_us_per_byte ? us : stage->alone_us_per_byte;
+}
+
 static void cost_ring(struct costing *c, uint32_t lane)
 {
     uint32_t steps = c->phase->way.n - 1;
@@ -337,7 +352,8 @@ static void cost_ring(struct costing *c, uint32_t lane)
             (double)steps * peal_level_rounds(c->layout, c->phase->level) / c->candidate->cells;
     /* Two sources and a destination in a fold, of which loads and stores also send; else one. */
     double lanes = folds ? (c->direct ? 1.5 : 0.75) : (c->direct ? 1 : 0);
-    end(c, lanes * share * (c->fine ? steps : 1));
+    end(c, lanes * c->share * (c->fine ? steps : 1));
+    one_piece(c);
 }
 
 static void cost_trees(struct costing *c, uint32_t lane)
@@ -360,6 +376,7 @@ static void cost_trees(struct costing *c, uint32_t lane)
     c->stage.depth = (c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS) * (c->fine ? bits : 1);
     double lanes = folds ? (c->direct ? 1.5 : 1) : (c->direct ? 1 : 0);
     end(c, lanes * share * (n - 1));
+    one_piece(c);
 }
 
 static uint32_t height(const struct costing *c)
@@ -397,9 +414,9 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
         c->stage.gap_us *= (double)(folds && trees == 2 ? 1 : fan) * channels - 1;
     }
     double lanes = folds ? 1 + fan / 2.0 : c->direct ? (1 + fan) / 2.0 : 0;
-    /* Results go to outputs, which take any number of tiles; partial sums to finite slots. */
-    c->stage.depth = folds ? LEVEL_TREE_DEPTH : c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS / fan;
-    c->stage.depth = c->stage.depth ? c->stage.depth : 1;
+    /* Results go to outputs, which take any number of tiles; partial sums to finite slots. A
+     * transfer of another engine has ended before that of the next tile begins. */
+    c->stage.depth = !c->direct ? 1 : folds ? LEVEL_TREE_DEPTH : LEVEL_WINDOW;
     end(c, lanes * c->share);
 }
 
@@ -420,8 +437,12 @@ static void set_way(struct costing *c, uint32_t first, uint32_t levels, uint32_t
         struct stage turn = candidate->stage[i];
         candidate->stage[i].alpha_us = way_us / levels;
         turn.levels = 0;
+        if (turn.depth == 1) { /* of another engine, there and no way back */
+            turn.alpha_us /= 2;
+            candidate->stage[i].depth = LEVEL_WINDOW;
+        }
         turn.lane = ++*lane;
-        if (turn.alpha_us > way_us / levels && candidate->nstages < STAGES_MAX - 6)
+        if ((turn.depth == 1 || turn.alpha_us > way_us / levels) && candidate->nstages < STAGES_MAX - 6)
             candidate->stage[candidate->nstages++] = turn;
     }
 }
@@ -548,7 +569,7 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
 {
     const struct level_layout *layout = c->layout;
     c->phase = phase;
-    c->hop_us = c->hop_gap_us = 0;
+    c->hop_us = c->hop_gap_us = c->link_us = 0;
     c->share =
         (double)peal_level_rounds(layout, phase->level) / ((double)layout->shards * layout->pieces);
     ++*lane;
