@@ -26,6 +26,7 @@ struct costing {
     double hop_us;   /* the longest start-up of the phase's hops, and the largest gap */
     double hop_gap_us;
     double link_us;  /* a byte over the narrowest of them, alone */
+    uint32_t queued; /* of them, that a rank has for another engine, in a direct exchange */
     double told_us;  /* of a single root's phase: the gaps in which children are told */
     double *at;      /* for each rank: start-ups on the way to it, along a tree with one root */
     uint32_t placed; /* a peer, which has this place in the present tree; NO_RANK */
@@ -117,12 +118,17 @@ static void add_deputed(struct costing *c, double share)
 
 static void add_direct(struct costing *c, double share)
 {
-    uint32_t self = c->peers.self;
+    uint32_t self = c->peers.self, queued = 0;
     for (uint32_t i = 0; i < c->peers.n; i++) {
         int sends = c->phase->kind == LEVEL_FOLD ? is_root(c, i) : is_root(c, self);
-        if (i != self && sends)
-            add_hop(c, c->peers.rank[self], c->peers.rank[i], share);
+        struct hop hop;
+        if (i == self || !sends)
+            continue;
+        add_hop(c, c->peers.rank[self], c->peers.rank[i], share);
+        peal_planner_hop(c->planner, c->peers.rank[self], c->peers.rank[i], &hop);
+        queued += peal_plan_engine_async(hop.engine) != 0;
     }
+    c->queued = queued > c->queued ? queued : c->queued;
 }
 
 static void add_ring(struct costing *c, double share)
@@ -271,7 +277,9 @@ static double gaps(const struct costing *c, double messages)
     double channels = c->candidate->channels;
     if (c->fine)
         return channels;
-    return c->phase->level ? messages * channels - 1 : messages - 1;
+    if (c->phase->level == 0 && c->queued)
+        messages = c->queued;
+    return c->phase->level || c->queued ? messages * channels - 1 : messages - 1;
 }
 
 /*
@@ -305,7 +313,7 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     /* One store to all, or the entry that all wait for, is told of one by one. */
     double told_us = c->direct && (!folds || loads) ? (n - 2) * c->stage.gap_us : 0;
     c->stage.gap_us *= told_us > 0 ? 0 : gaps(c, n - 1.0);
-    c->stage.depth = c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS;
+    c->stage.depth = c->direct ? LEVEL_WINDOW : BURST_EVENTS;
     /* A fold of inputs waits for their owners to enter, then for its loads to return. */
     if (loads)
         c->stage.alpha_us *= 2;
@@ -570,6 +578,7 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
     const struct level_layout *layout = c->layout;
     c->phase = phase;
     c->hop_us = c->hop_gap_us = c->link_us = 0;
+    c->queued = 0;
     c->share =
         (double)peal_level_rounds(layout, phase->level) / ((double)layout->shards * layout->pieces);
     ++*lane;
