@@ -26,6 +26,7 @@ struct costing {
     double hop_us;   /* the longest start-up of the phase's hops, and the largest gap */
     double hop_gap_us;
     double link_us;  /* a byte over the narrowest of them, alone */
+    uint64_t pushed; /* bit i: other engines move what stage i does */
     uint32_t queued; /* of them, that a rank has for another engine, in a direct exchange */
     double told_us;  /* of a single root's phase: the gaps in which children are told */
     double *at;      /* for each rank: start-ups on the way to it, along a tree with one root */
@@ -298,6 +299,8 @@ static void add_turn(struct costing *c, uint32_t lane, double alpha_us, double f
     turn.alpha_us = alpha_us / 2 * (loads ? 1 : rounds / candidate->cells);
     turn.us_per_byte = stage->us_per_byte + fold_us;
     turn.alone_us_per_byte = stage->alone_us_per_byte + fold_us;
+    turn.load_us = stage->load_us;
+    turn.resource = stage->resource;
     candidate->stage[candidate->nstages++] = turn;
 }
 
@@ -576,6 +579,7 @@ static double entered_us(const struct costing *c)
 static void cost_phase(struct costing *c, const struct level_phase *phase, uint32_t *lane)
 {
     const struct level_layout *layout = c->layout;
+    uint32_t first = c->candidate->nstages;
     c->phase = phase;
     c->hop_us = c->hop_gap_us = c->link_us = 0;
     c->queued = 0;
@@ -594,6 +598,24 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
         cost_ring(c, *lane);
     else
         cost_trees(c, *lane);
+    for (uint32_t i = first; i < c->candidate->nstages; i++) {
+        c->candidate->stage[i].back = phase->kind == LEVEL_SPREAD;
+        if (!c->direct)
+            c->pushed |= 1ull << i;
+    }
+}
+
+/* Transfers of one phase meet those of the others, of other tiles, on what they all use. */
+static void set_beside(const struct costing *c)
+{
+    struct candidate *candidate = c->candidate;
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        struct stage *stage = &candidate->stage[i];
+        double beside = candidate->total_us_per_byte - stage->load_us;
+        int same = stage->resource == candidate->total_resource;
+        if (c->pushed >> i & 1 && stage->load_us > 0 && beside > 0 && same)
+            stage->beside_us_per_byte = beside;
+    }
 }
 
 /* ---- barrier
@@ -702,6 +724,7 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
         cost_handshake(&c, count, way_us, most_us);
     }
     peal_candidate_total(planner, candidate);
+    set_beside(&c);
     peal_free(planner->ctx, c.at, planner->group.n * sizeof *c.at);
     peal_level_peers_free(&c.peers, layout);
     return PEAL_OK;
