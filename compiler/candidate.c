@@ -115,13 +115,16 @@ static double start_us(const struct stage *stage, double tile)
     return left > 0 ? left : 0;
 }
 
-/* A transfer that has a start-up of alpha_us after it meets those beside it for a part of the time
- * alone: it takes d = own (1 + beside / own * d / (alpha + d)). */
-static double beside_us(const struct stage *stage, double tile, double alpha_us, double busy)
+/* A channel's transfer that has a start-up of alpha_us behind it meets those beside it (of other
+ * channels, too) for a part of the time alone: it takes d = own + beside * d / (alpha + d). */
+static double beside_us(const struct candidate *candidate, const struct stage *stage, double tile,
+                        double alpha_us, double busy)
 {
-    double beside = stage->beside_us_per_byte * tile, d = busy;
-    for (int i = 0; beside > 0 && d > 0 && i < 16; i++)
-        d = busy + beside * d / (alpha_us + d);
+    double beside = stage->beside_us_per_byte * tile, own = busy / candidate->channels, d = busy;
+    if (beside <= 0 || busy <= 0)
+        return busy;
+    for (int i = 0; i < 32; i++)
+        d = own + beside * d / (alpha_us + d);
     return d;
 }
 
@@ -137,11 +140,11 @@ static double lane_interval(const struct candidate *candidate, uint32_t lane, do
             continue;
         double fixed, busy = busy_us(stage, tile, &fixed);
         if (stage->chain) {
-            busy = beside_us(stage, tile, stage->alpha_us, busy);
+            busy = beside_us(candidate, stage, tile, stage->alpha_us, busy);
             sum += stage->levels * (start_us(stage, tile) + busy);
             *alpha += stage->levels * (start_us(stage, tile) + fixed);
         } else {
-            busy = beside_us(stage, tile, 2 * stage->alpha_us, busy);
+            busy = beside_us(candidate, stage, tile, 2 * stage->alpha_us, busy);
             /* Finite slots: no more than `depth` tiles in the round trip of a credit. */
             double turn = (2 * stage->alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
             sum += busy > turn ? busy : turn;

@@ -157,7 +157,7 @@ struct stage {
     double us_per_byte;       /* of the tile (the whole message's worth of one trip) */
     double alone_us_per_byte; /* the same, without siblings */
     double slack_us_per_byte; /* of it, what the start-up covers: other hops of a ring are wider */
-    double beside_us_per_byte; /* what other stages' transfers carry there at the same time */
+    double beside_us_per_byte; /* what others carry there, beside one channel of the stage */
     int back;                  /* 1: of the way back, which begins when all pieces are through */
     double load_us;           /* the part of it that the busiest resource sets */
     double alone_load_us;

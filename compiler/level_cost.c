@@ -450,6 +450,7 @@ static void set_way(struct costing *c, uint32_t first, uint32_t levels, uint32_t
         turn.levels = 0;
         if (turn.depth == 1) { /* of another engine, there and no way back */
             turn.alpha_us /= 2;
+            turn.gap_us = 0; /* those of other channels pass meanwhile */
             candidate->stage[i].depth = LEVEL_WINDOW;
         }
         turn.lane = ++*lane;
@@ -605,13 +606,14 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
     }
 }
 
-/* Transfers of one phase meet those of the others, of other tiles, on what they all use. */
+/* Transfers of a phase meet those of other channels and phases on what they all use. */
 static void set_beside(const struct costing *c)
 {
     struct candidate *candidate = c->candidate;
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         struct stage *stage = &candidate->stage[i];
-        double beside = candidate->total_us_per_byte - stage->load_us;
+        double own = stage->load_us / candidate->channels;
+        double beside = candidate->total_us_per_byte - own;
         int same = stage->resource == candidate->total_resource;
         if (c->pushed >> i & 1 && stage->load_us > 0 && beside > 0 && same)
             stage->beside_us_per_byte = beside;
