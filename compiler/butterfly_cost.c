@@ -146,7 +146,12 @@ void peal_butterfly_lane_rate(const struct planner *planner, struct candidate *c
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         peal_stage_lane(planner, &candidate->stage[i], stored[i] / channels);
         /* Two in and one out. */
-        peal_stage_fold(planner, &candidate->stage[i], 1.5 * folded[i] / channels, 2 * folded[i]);
+        if (stored[i] > 0)
+            peal_stage_fold(planner, &candidate->stage[i], 1.5 * folded[i] / channels,
+                            2 * folded[i]);
+        else
+            peal_stage_fold_beside(planner, &candidate->stage[i], channels,
+                                   1.5 * folded[i] / channels, 2 * folded[i]);
     }
 }
 

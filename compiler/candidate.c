@@ -48,6 +48,25 @@ void peal_stage_fold(const struct planner *planner, struct stage *stage, double 
     stage->alone_us_per_byte += us;
 }
 
+double peal_beside_us(double own, double beside, double apart)
+{
+    double d = own + beside;
+    for (int i = 0; d > 0 && i < 32; i++)
+        d = own + beside * d / (apart + d);
+    return d;
+}
+
+void peal_stage_fold_beside(const struct planner *planner, struct stage *stage, double channels,
+                            double lane_share, double sources)
+{
+    double load = stage->us_per_byte, alone = stage->alone_us_per_byte;
+    struct stage fold = {.us_per_byte = 0};
+    peal_stage_fold(planner, &fold, lane_share, sources);
+    double us = fold.us_per_byte;
+    stage->us_per_byte = us + peal_beside_us(load / channels, load - load / channels, us);
+    stage->alone_us_per_byte = us + peal_beside_us(alone / channels, alone - alone / channels, us);
+}
+
 void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
                           const struct stage *stage, double lane_share)
 {
@@ -115,17 +134,12 @@ static double start_us(const struct stage *stage, double tile)
     return left > 0 ? left : 0;
 }
 
-/* A channel's transfer that has a start-up of alpha_us behind it meets those beside it (of other
- * channels, too) for a part of the time alone: it takes d = own + beside * d / (alpha + d). */
+/* A channel's transfer, which has a start-up of alpha_us behind it. */
 static double beside_us(const struct candidate *candidate, const struct stage *stage, double tile,
                         double alpha_us, double busy)
 {
-    double beside = stage->beside_us_per_byte * tile, own = busy / candidate->channels, d = busy;
-    if (beside <= 0 || busy <= 0)
-        return busy;
-    for (int i = 0; i < 32; i++)
-        d = own + beside * d / (alpha_us + d);
-    return d;
+    double beside = stage->beside_us_per_byte * tile;
+    return beside > 0 ? peal_beside_us(busy / candidate->channels, beside, alpha_us) : busy;
 }
 
 /* Time between two tiles of a lane. */

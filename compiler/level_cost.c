@@ -362,9 +362,13 @@ static void cost_ring(struct costing *c, uint32_t lane)
         c->stage.alpha_us *=
             (double)steps * peal_level_rounds(c->layout, c->phase->level) / c->candidate->cells;
     /* Two sources and a destination in a fold, of which loads and stores also send; else one. */
-    double lanes = folds ? (c->direct ? 1.5 : 0.75) : (c->direct ? 1 : 0);
-    end(c, lanes * c->share * (c->fine ? steps : 1));
+    double lanes = c->direct ? (folds ? 1.5 : 1) : 0, pieces = c->fine ? steps : 1;
+    end(c, lanes * c->share * pieces);
     one_piece(c);
+    if (folds && !c->direct)
+        peal_stage_fold_beside(c->planner, &c->candidate->stage[c->candidate->nstages - 1],
+                               c->candidate->channels,
+                               1.5 * c->share * pieces / c->candidate->channels, 2 * c->share);
 }
 
 static void cost_trees(struct costing *c, uint32_t lane)
@@ -558,7 +562,7 @@ static void cost_handshake(struct costing *c, uint32_t phases, double way_us, do
     case PEAL_ALLREDUCE:
         return;
     case PEAL_REDUCE_SCATTER:
-        apart(c, phases == 1, most_us);
+        apart(c, phases == 1 && c->direct, most_us);
         return;
     case PEAL_ALLGATHER:
         apart(c, 1, most_us);
@@ -574,6 +578,8 @@ static double entered_us(const struct costing *c)
     int tells = c->phase->way.part == PART_DIRECT && c->phase->way.n > 2 &&
                 c->planner->request.collective != PEAL_BROADCAST;
     double gap_us = tells && c->direct ? (c->phase->way.n - 2) * c->hop_gap_us : 0;
+    if (tells && !c->direct && c->queued) /* by one engine, for all channels */
+        gap_us = (c->queued * (double)c->candidate->channels - 1) * c->hop_gap_us;
     return (c->phase->way.single ? c->way_us : c->hop_us) + gap_us;
 }
 
