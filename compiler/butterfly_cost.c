@@ -10,8 +10,10 @@ struct costs {
     const struct butterfly *shapes;
     uint32_t nshapes;
     uint32_t messages[BUTTERFLY_ROUNDS_MAX];
+    double last_us;                /* that gap */
     struct candidate candidate;    /* of one channel whose lane takes no time */
     double stored[STAGES_MAX];     /* of the message, by lanes */
+    double queued_us[STAGES_MAX];  /* gaps of one channel's messages of another engine, and one */
     double folded[STAGES_MAX];     /* and what has come, when it is there */
 };
 
@@ -34,7 +36,10 @@ static void cost_round(struct costs *costs, uint32_t k, int gather)
             peal_planner_load(planner, &hop, share / costs->nshapes, hop.scale);
             lanes_move |= hop.engine == PEAL_ENGINE_SM;
         }
+    double all = lanes_move ? 0 : costs->messages[k] * stage.gap_us, last = stage.gap_us;
     stage.gap_us *= costs->messages[k] - 1.0; /* nothing queues behind the last one */
+    costs->queued_us[costs->candidate.nstages] = all;
+    costs->last_us = last > costs->last_us && !lanes_move ? last : costs->last_us;
     costs->stored[costs->candidate.nstages] = lanes_move ? share : 0;
     costs->folded[costs->candidate.nstages] = gather ? 0 : share;
     peal_candidate_stage(planner, &costs->candidate, &stage, 0);
@@ -146,7 +151,12 @@ void peal_butterfly_lane_rate(const struct planner *planner, struct candidate *c
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         peal_stage_lane(planner, &candidate->stage[i], stored[i] / channels);
         /* Two in and one out. */
-        peal_stage_fold(planner, &candidate->stage[i], 1.5 * folded[i] / channels, 2 * folded[i]);
+        if (stored[i] > 0)
+            peal_stage_fold(planner, &candidate->stage[i], 1.5 * folded[i] / channels,
+                            2 * folded[i]);
+        else
+            peal_stage_fold_beside(planner, &candidate->stage[i], channels,
+                                   1.5 * folded[i] / channels, 2 * folded[i]);
     }
 }
 
@@ -161,6 +171,11 @@ static peal_status add(const struct costs *costs, uint32_t channels)
     candidate.chunks = n * channels;
     candidate.max_bytes = UINT64_MAX;
     candidate.hop_share = (double)(n / 2) / n / channels;
+    for (uint32_t i = 0; i < candidate.nstages; i++) {
+        double queued = costs->queued_us[i] * channels - costs->last_us;
+        if (costs->queued_us[i] > 0 && queued > candidate.stage[i].gap_us)
+            candidate.stage[i].gap_us = queued;
+    }
     peal_butterfly_lane_rate(planner, &candidate, costs->stored, costs->folded);
     if (planner->request.collective == PEAL_ALLGATHER ||
         planner->request.collective == PEAL_BROADCAST) /* no slots, nothing to tile for */

@@ -48,6 +48,25 @@ void peal_stage_fold(const struct planner *planner, struct stage *stage, double 
     stage->alone_us_per_byte += us;
 }
 
+double peal_beside_us(double own, double beside, double apart)
+{
+    double d = own + beside;
+    for (int i = 0; d > 0 && i < 32; i++)
+        d = own + beside * d / (apart + d);
+    return d;
+}
+
+void peal_stage_fold_beside(const struct planner *planner, struct stage *stage, double channels,
+                            double lane_share, double sources)
+{
+    double load = stage->us_per_byte, alone = stage->alone_us_per_byte;
+    struct stage fold = {.us_per_byte = 0};
+    peal_stage_fold(planner, &fold, lane_share, sources);
+    double us = fold.us_per_byte;
+    stage->us_per_byte = us + peal_beside_us(load / channels, load - load / channels, us);
+    stage->alone_us_per_byte = us + peal_beside_us(alone / channels, alone - alone / channels, us);
+}
+
 void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
                           const struct stage *stage, double lane_share)
 {
@@ -115,6 +134,14 @@ static double start_us(const struct stage *stage, double tile)
     return left > 0 ? left : 0;
 }
 
+/* A channel's transfer, which has a start-up of alpha_us behind it. */
+static double beside_us(const struct candidate *candidate, const struct stage *stage, double tile,
+                        double alpha_us, double busy)
+{
+    double beside = stage->beside_us_per_byte * tile;
+    return beside > 0 ? peal_beside_us(busy / candidate->channels, beside, alpha_us) : busy;
+}
+
 /* Time between two tiles of a lane. */
 static double lane_interval(const struct candidate *candidate, uint32_t lane, double tile,
                             double *alpha)
@@ -127,9 +154,11 @@ static double lane_interval(const struct candidate *candidate, uint32_t lane, do
             continue;
         double fixed, busy = busy_us(stage, tile, &fixed);
         if (stage->chain) {
+            busy = beside_us(candidate, stage, tile, stage->alpha_us, busy);
             sum += stage->levels * (start_us(stage, tile) + busy);
             *alpha += stage->levels * (start_us(stage, tile) + fixed);
         } else {
+            busy = beside_us(candidate, stage, tile, 2 * stage->alpha_us, busy);
             /* Finite slots: no more than `depth` tiles in the round trip of a credit. */
             double turn = (2 * stage->alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
             sum += busy > turn ? busy : turn;
@@ -159,19 +188,32 @@ static void cost_first_tile(const struct candidate *candidate, double tile, stru
 
 /* What each further one adds. */
 static void cost_further_tiles(const struct candidate *candidate, double tile, double trips,
-                               struct cost *cost)
+                               double cells, struct cost *cost)
 {
     double interval = candidate->total_us_per_byte * tile, alpha = 0;
-    for (uint32_t lane = 0; lane < candidate->nstages; lane++) {
+    double way[2] = {0, 0}, way_alpha[2] = {0, 0};
+    for (uint32_t lane = 0; lane <= candidate->nstages && lane < STAGES_MAX - 1; lane++) {
         double lane_alpha;
         double own = lane_interval(candidate, lane, tile, &lane_alpha);
+        int back = 0;
+        for (uint32_t i = 0; i < candidate->nstages; i++)
+            back |= candidate->stage[i].lane == lane && candidate->stage[i].back;
+        if (own > way[back]) {
+            way[back] = own;
+            way_alpha[back] = lane_alpha;
+        }
         if (own > interval) {
             interval = own;
             alpha = lane_alpha;
         }
     }
-    cost->time_us += (trips - 1) * interval;
-    cost->alpha_us += (trips - 1) * alpha;
+    /* The pieces of the first tile, there and back; of further tiles, both at the same time. */
+    double pieces = way[1] > 0 ? way[0] + way[1] : interval;
+    if (pieces < interval)
+        pieces = interval;
+    cost->time_us += (cells - 1) * pieces + cells * (trips - 1) * interval;
+    cost->alpha_us += (cells - 1) * (way[1] > 0 ? way_alpha[0] + way_alpha[1] : alpha) +
+                      cells * (trips - 1) * alpha;
 }
 
 /* A script's times have been found by going through it. */
@@ -196,12 +238,13 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
                     (double)bytes, cost);
         return;
     }
-    double trips = trips_of(candidate, (double)bytes) * (candidate->cells ? candidate->cells : 1);
-    double tile = (double)bytes / trips, least = candidate->total_us_per_byte * (double)bytes;
+    double trips = trips_of(candidate, (double)bytes), cells = candidate->cells;
+    cells = cells > 1 ? cells : 1;
+    double tile = (double)bytes / (trips * cells), least = candidate->total_us_per_byte * (double)bytes;
     *cost = (struct cost){0, 0, candidate->total_resource, 0};
     cost_first_tile(candidate, tile, cost);
-    if (trips >= 2)
-        cost_further_tiles(candidate, tile, trips, cost);
+    if (trips * cells >= 2)
+        cost_further_tiles(candidate, tile, trips, cells, cost);
     /* Channels that go separate ways still share what the busiest resource carries. */
     if (cost->time_us < least)
         *cost = (struct cost){least, cost->alpha_us, candidate->total_resource, 0};

@@ -158,6 +158,8 @@ struct stage {
     double us_per_byte;       /* of the tile (the whole message's worth of one trip) */
     double alone_us_per_byte; /* the same, without siblings */
     double slack_us_per_byte; /* of it, what the start-up covers: other hops of a ring are wider */
+    double beside_us_per_byte; /* what others carry there, beside one channel of the stage */
+    int back;                  /* 1: of the way back, which begins when all pieces are through */
     double load_us;           /* the part of it that the busiest resource sets */
     double alone_load_us;
     uint64_t resource; /* which binds */
@@ -258,6 +260,13 @@ void peal_stage_then(const struct planner *planner, struct stage *stage, double 
  * of its rank together read `sources` of the message. */
 void peal_stage_fold(const struct planner *planner, struct stage *stage, double lane_share,
                      double sources);
+/* The same where other engines move: a channel's fold meets the transfers of the others. */
+void peal_stage_fold_beside(const struct planner *planner, struct stage *stage, double channels,
+                            double lane_share, double sources);
+/* What a transfer takes that has a resource for `own` to itself, when others that carry `beside` go
+ * over it in each turn, and the link rests for `apart` between two of each: it meets them for a part
+ * of the time alone, d = own + beside * d / (apart + d). */
+double peal_beside_us(double own, double beside, double apart);
 /* Empties planner->total into the candidate. */
 void peal_candidate_total(struct planner *planner, struct candidate *candidate);
 

@@ -6,6 +6,8 @@
 #include "packed.h"
 
 #define EVEN_CHUNKS_MAX 512u
+#define MEETING_TILE (64u << 10)
+#define MEETING_LANES 4 /* of a link, of which some move at any time */
 #define ENTER_LANE (STAGES_MAX - 1) /* of a stage that runs once, not for each tile */
 
 struct costing {
@@ -19,6 +21,7 @@ struct costing {
     double hop_us[STAGES_MAX];    /* the longest start-up of a level's hops */
     int stores[STAGES_MAX];       /* 1: lanes do all of the stage's hops */
     int up[STAGES_MAX];           /* 1: into slots */
+    int meets[STAGES_MAX];        /* 1: two lanes on one of its links hold each other up */
     double *seat_us[PACKED_WAYS]; /* what the step of each seat takes its lane, for a byte */
 };
 
@@ -65,7 +68,8 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
     struct stage stage = {.levels = 1, .lane = c->base.nstages, .depth = UINT32_MAX};
     double share = 1.0 / ((double)packed->weights * packed->blocks);
     uint32_t at = c->base.nstages;
-    int stores = 1;
+    int stores = 1, meets = 0;
+    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3);
     for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
         const struct seat *seat = &packed->way[way].seat[i];
         uint32_t rank = i % packed->n;
@@ -76,6 +80,7 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
                          way == PACKED_UP ? seat->parent : rank, &hop);
         peal_stage_hop(&stage, &hop);
         stores = stores && !peal_plan_engine_async(hop.engine);
+        meets = meets || 2 * peal_load_alone(&hop.path, hop.scale) > lane_us;
         peal_planner_load(c->planner, &hop, share * packed->weight[i / packed->n % packed->trees],
                           hop.scale);
     }
@@ -83,6 +88,8 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
     c->gap_us[at] = stage.gap_us;
     c->stores[at] = stores;
     c->told_us[at] = stores ? told_us(packed, way, depth, stage.gap_us) : 0;
+    /* Of one root nothing is waited for on the way down. */
+    c->meets[at] = meets && stores && (packed->blocks > 1 || way == PACKED_UP);
     c->up[at] = way == PACKED_UP;
     c->lane[at] = way == PACKED_UP
                       ? depth
@@ -164,9 +171,8 @@ static void cost_handshake(struct costing *c, double way)
     if (collective == PEAL_ALLREDUCE || collective == PEAL_REDUCE_SCATTER)
         return;
     for (uint32_t i = 0; i < c->base.nstages; i++) {
-        const struct stage *other = &c->base.stage[i];
-        stage.alpha_us = other->alpha_us > stage.alpha_us ? other->alpha_us : stage.alpha_us;
-        gap = c->gap_us[i] > gap ? c->gap_us[i] : gap;
+        stage.alpha_us = larger(stage.alpha_us, c->hop_us[i]);
+        gap = larger(gap, c->gap_us[i]);
     }
     if (c->packed->blocks == 1) /* all of them, one after the other */
         stage.alpha_us = way;
@@ -381,6 +387,35 @@ static void add_turns(const struct costing *c, struct candidate *candidate)
     candidate->stage[candidate->nstages++] = flight;
 }
 
+/* What the lanes of a rank take turns with: other ranks, or the trees of a root. As many lanes, or
+ * twice as many, keep to different ones. */
+static uint32_t turns_of(const struct packed *packed)
+{
+    int flat = packed->way[PACKED_UP].levels <= 1 && packed->way[PACKED_DOWN].levels <= 1;
+    return packed->blocks > 1 && flat ? packed->n - 1 : packed->trees;
+}
+
+/*
+ * How much longer a lane takes over its links than alone. Lanes of a rank that begin with different
+ * links and take equally long over each never meet, unless they wait for slots; others do, and then
+ * stay together, until there are many for each link: the shares of the links that lanes keep busy
+ * were read off simulations of meshes (7 links, and 7, 8 or 12 lanes: 62, 44 and 54 %; 3 links and
+ * 24 lanes: 98 %).
+ */
+static double meeting(const struct costing *c, const struct candidate *candidate)
+{
+    uint32_t turns = turns_of(c->packed), channels = c->packed->channels;
+    int flat = c->packed->way[PACKED_UP].levels <= 1 && c->packed->way[PACKED_DOWN].levels <= 1;
+    int even = channels % turns == 0 || turns % channels == 0;
+    int waits = candidate->tile_bytes && candidate->tile_bytes < MEETING_TILE && channels <= turns;
+    if (channels == 1 || turns == 1 || (flat && even && !waits))
+        return 1;
+    double lanes = (double)channels / turns; /* of each link */
+    double few = 1 + 1.3 * (channels - 1) / turns;
+    double many = lanes < MEETING_LANES ? lanes + 1.65 / lanes : lanes;
+    return few < many ? few : many;
+}
+
 static void set_lanes(const struct costing *c, struct candidate *candidate, const struct work *work)
 {
     for (uint32_t i = 0; i < candidate->nstages; i++) {
@@ -389,7 +424,7 @@ static void set_lanes(const struct costing *c, struct candidate *candidate, cons
             continue;
         const struct work *own = &work[c->lane[i]];
         uint64_t messages = c->stores[i] ? own->messages : c->sent[i] * c->packed->pieces;
-        double us = own->fold_us > own->us ? own->fold_us : own->us;
+        double us = larger(own->fold_us, own->us * (c->meets[i] ? meeting(c, candidate) : 1));
         stage->gap_us = messages > 1 ? c->gap_us[i] * (double)(messages - 1) : 0;
         stage->lane_bound = us > stage->load_us;
         stage->us_per_byte = us > stage->load_us ? us : stage->load_us;
@@ -398,13 +433,17 @@ static void set_lanes(const struct costing *c, struct candidate *candidate, cons
     add_turns(c, candidate);
 }
 
-static peal_status add_tiles(struct planner *planner, struct candidate *candidate)
+static peal_status add_tiles(const struct costing *c, struct candidate *candidate,
+                             const struct work *work)
 {
+    struct planner *planner = c->planner;
     static const uint64_t tiles[] = {0,          32u << 10,  64u << 10, 128u << 10,
                                      256u << 10, 512u << 10, 2u << 20};
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         candidate->tile_bytes =
             planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
+        candidate->nstages = c->base.nstages;
+        set_lanes(c, candidate, work);
         PEAL_TRY(peal_planner_add(planner, candidate));
         if (planner->request.tile_bytes)
             break;
@@ -456,16 +495,7 @@ static peal_status cost_channels(const struct costing *c, uint32_t channels)
     candidate.chunk_share = packed->weighted ? candidate.hop_share : 0;
     if (packed->way[PACKED_UP].levels)
         candidate.slots = 2ull * channels * (packed->width + packed->stages);
-    set_lanes(c, &candidate, work);
-    return add_tiles(c->planner, &candidate);
-}
-
-/* What the lanes of a rank take turns with: other ranks, or the trees of a root. As many lanes, or
- * twice as many, keep to different ones. */
-static uint32_t turns_of(const struct packed *packed)
-{
-    int flat = packed->way[PACKED_UP].levels <= 1 && packed->way[PACKED_DOWN].levels <= 1;
-    return packed->blocks > 1 && flat ? packed->n - 1 : packed->trees;
+    return add_tiles(c, &candidate, work);
 }
 
 static peal_status cost_all_channels(const struct costing *c)
