@@ -56,12 +56,18 @@ static peal_table *compiled(const char *algorithm, peal_collective collective, u
 static const struct {
     const char *algorithm;
     peal_collective collective;
-} cases[] = {{"ring", PEAL_ALLREDUCE}, {"ring", PEAL_REDUCE_SCATTER}, {"ring", PEAL_ALLGATHER},
+} cases[] = {{"ring", PEAL_ALLREDUCE},
+             {"ring", PEAL_REDUCE_SCATTER},
+             {"ring", PEAL_ALLGATHER},
+             {"tree", PEAL_BROADCAST},
+             {"halving", PEAL_ALLREDUCE}};
 #define CASES ((int)(sizeof cases / sizeof cases[0]))
 
-             static uint64_t steps_of(const struct peal_plan *plan){struct plan_proof proof;
-ck_assert_int_eq(peal_plan_verify(plan, 0, NULL, NULL, &proof, NULL), PEAL_OK);
-return proof.steps;
+static uint64_t steps_of(const struct peal_plan *plan)
+{
+    struct plan_proof proof;
+    ck_assert_int_eq(peal_plan_verify(plan, 0, NULL, NULL, &proof, NULL), PEAL_OK);
+    return proof.steps;
 }
 
 START_TEST(channels_are_executed_once)
