@@ -417,6 +417,8 @@ peal_status peal_emission_begin(const struct planner *planner, const peal_fabric
                                 const struct candidate *candidate, uint64_t min_bytes,
                                 uint64_t max_bytes, peal_diag *diag,
                                 struct emission **emission_out);
+/* A table that was asked to reduce in one order, and has been proven, does. */
+peal_status peal_table_check_order(const peal_table *table, peal_diag *diag);
 /* Sets the head's origin: a hash of all that the programs follow from. */
 peal_status peal_emission_origin(const struct planner *planner, const struct candidate *candidate,
                                  struct peal_plan *head);

@@ -737,6 +737,23 @@ peal_status peal_emission_of_row(const peal_table *table, uint32_t row, const pe
                                info->min_bytes, info->max_bytes, diag, emission_out);
 }
 
+peal_status peal_table_check_order(const peal_table *table, peal_diag *diag)
+{
+    const struct planner *planner = table->planner;
+    if (!planner->request.deterministic)
+        return PEAL_OK;
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        const peal_row_info *info = &table->rows[i].info;
+        if (!info->order && table->nranks > 1 && peal_plan_collective(info->collective)->reduces)
+            return peal_fail(diag, PEAL_ERR_UNPROVEN,
+                             "row %u does not reduce every element in one order", i);
+        if (info->order != table->rows[0].info.order)
+            return peal_fail(diag, PEAL_ERR_UNPROVEN,
+                             "rows 0 and %u do not reduce in the same order", i);
+    }
+    return PEAL_OK;
+}
+
 peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric, peal_diag *diag)
 {
     if (!table || !fabric || !table->planner)
@@ -750,9 +767,5 @@ peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric, pea
     planner->group.fabric = NULL;
     PEAL_TRY(status);
     PEAL_TRY(peal_table_verify(table, NULL, NULL, NULL, diag));
-    for (uint32_t i = 0; planner->request.deterministic && i < table->nrows; i++)
-        if (table->rows[i].info.order != table->rows[0].info.order)
-            return peal_fail(diag, PEAL_ERR_UNPROVEN,
-                             "rows 0 and %u do not reduce in the same order", i);
-    return PEAL_OK;
+    return peal_table_check_order(table, diag);
 }

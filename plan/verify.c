@@ -94,9 +94,10 @@ static peal_status prove_run(struct verify_run *run, struct verify_out *out,
  * executed for every trip count, large ones for the least and the most. */
 static peal_status prove_runs(const struct peal_plan *plan, uint32_t most,
                               const struct verify_sems *sems, const struct verify_parts *parts,
-                              struct verify_out *out, struct plan_proof *proof)
+                              const struct verify_orders *orders, struct verify_out *out,
+                              struct plan_proof *proof)
 {
-    struct verify_run run = {.plan = plan, .sems = sems, .parts = parts};
+    struct verify_run run = {.plan = plan, .sems = sems, .parts = parts, .orders = orders};
     int small = plan->nranks <= VERIFY_CHAIN_RANKS;
     int in_place = peal_plan_collective(plan->collective)->in_place;
     run.calls = small ? VERIFY_CALLS_MAX : 1;
@@ -115,7 +116,8 @@ static peal_status prove_runs(const struct peal_plan *plan, uint32_t most,
 }
 
 peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
-                                 struct verify_out *out, struct plan_proof *proof)
+                                 const struct verify_orders *orders, struct verify_out *out,
+                                 struct plan_proof *proof)
 {
     struct verify_sems sems = {0};
     struct verify_parts parts = {0};
@@ -125,7 +127,7 @@ peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
     if (status == PEAL_OK && !out->findings)
         status = peal_verify_parts_compare(&parts, plan, &sems);
     if (status == PEAL_OK && !out->findings)
-        status = prove_runs(plan, trips, &sems, &parts, out, proof);
+        status = prove_runs(plan, trips, &sems, &parts, orders, out, proof);
     peal_verify_parts_free(&parts);
     peal_verify_sems_free(&sems);
     return status;
@@ -138,7 +140,7 @@ peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_fi
     struct plan_proof done = {.executed = plan->nranks};
     peal_status status = peal_verify_check(plan, &out);
     if (status == PEAL_OK)
-        status = peal_verify_schedule(plan, peal_verify_trips(plan), &out, &done);
+        status = peal_verify_schedule(plan, peal_verify_trips(plan), NULL, &out, &done);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "verification stopped: %s", peal_status_text(status));
     done.findings = out.findings;

@@ -13,10 +13,18 @@
 
 /* ---- the table */
 
-/* Threads may share a table; only one of them proves it. */
-static peal_status prove(struct peal_world *world, peal_table *table, peal_diag *diag)
+/* Threads may share a table; only one of them proves it. Slices are of a rank each, and their proof
+ * is of where they come from: what can be said of one alone is checked. */
+static peal_status prove(struct peal_world *world, peal_table *table, uint32_t rank,
+                         peal_diag *diag)
 {
     peal_status status = PEAL_OK;
+    const struct peal_plan *first = table->nrows ? table->rows[0].plan : NULL;
+    if (first && first->sliced && first->slice_rank != rank)
+        return peal_fail(diag, PEAL_ERR_ARG, "rank %u with the slices of rank %u", rank,
+                         first->slice_rank);
+    if (first && first->sliced)
+        return peal_table_check_slices(table, diag);
     (void)pthread_mutex_lock(&world->lock);
     if (!table->verified)
         status = peal_table_verify(table, NULL, NULL, NULL, diag);
@@ -166,7 +174,7 @@ peal_status peal_comm_create(peal_world *world, peal_table *table, uint32_t rank
     if (world->job && world->job->rank != rank)
         return peal_fail(diag, PEAL_ERR_ARG, "rank %u in a world joined as rank %u", rank,
                          world->job->rank);
-    PEAL_TRY(prove(world, table, diag));
+    PEAL_TRY(prove(world, table, rank, diag));
     if (!fits(&world->segment.layout, table))
         return peal_fail(diag, PEAL_ERR_MISMATCH, "the world was made for another table");
     struct peal_comm *comm = peal_calloc(world->ctx, 1, sizeof *comm);

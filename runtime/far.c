@@ -22,7 +22,7 @@ static int can_cross(const struct plan_step *step, uint32_t operand, uint8_t buf
 static peal_status check_step(const struct rt_job *job, const struct peal_plan *plan, uint32_t rank,
                               const struct plan_step *step, peal_diag *diag)
 {
-    const struct plan_operand *operands = plan->ranks[rank].operands + step->operands;
+    const struct plan_operand *operands = peal_plan_program(plan, rank)->operands + step->operands;
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
         uint32_t other = operands[i].rank;
         if (!crosses(job, rank, other) || can_cross(step, i, operands[i].buffer))
@@ -41,8 +41,8 @@ static peal_status check_step(const struct rt_job *job, const struct peal_plan *
 static peal_status check_plan(const struct rt_job *job, const struct peal_plan *plan,
                               peal_diag *diag)
 {
-    for (uint32_t r = 0; r < plan->nranks; r++) {
-        const struct plan_rank *rank = &plan->ranks[r];
+    for (uint32_t r = peal_plan_first(plan); r < peal_plan_end(plan); r++) {
+        const struct plan_rank *rank = peal_plan_program(plan, r);
         for (uint32_t i = 0; i < rank->nsteps; i++)
             if (peal_plan_op_moves(rank->steps[i].op))
                 PEAL_TRY(check_step(job, plan, r, &rank->steps[i], diag));

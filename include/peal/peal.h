@@ -459,8 +459,9 @@ PEAL_API PEAL_CHECK peal_status peal_table_compile(peal_table *table, const peal
 /* The programs of one rank, of one row or of all, as a table by itself: made alone, in time and
  * memory proportional to that rank's steps whatever the number of ranks, from a planned table,
  * which stays as it is and may be read by any number of threads. The slices of all ranks have one
- * id (docs/plan-format.md, "Slices"); they are not proven, since a proof is of all ranks together,
- * and a comm does not take them. Errors: ARG, MEMORY. */
+ * id (docs/plan-format.md, "Slices"); they are not proven, since a proof is of all ranks together:
+ * peal_table_verify_planned proves where they come from. A rank's comm takes its own slices, and
+ * meets ranks with slices of the same plans. Errors: ARG, MEMORY. */
 #define PEAL_EVERY_ROW UINT32_MAX
 PEAL_API PEAL_CHECK peal_status peal_table_slice(const peal_table *table, const peal_fabric *fabric,
                                                  uint32_t rank, uint32_t row, peal_diag *diag,
@@ -1150,7 +1151,8 @@ PEAL_API PEAL_CHECK peal_status peal_world_exchange(peal_world *world, const voi
 PEAL_API const char *peal_world_host(const peal_world *world, uint32_t rank);
 
 /* Joins the world as `rank`. Blocks until every rank has joined or the deadline
- * passes; compares plan ids. The table must be verified, or is verified here.
+ * passes; compares plan ids. The table must be verified, or is verified here; of slices, which are
+ * the rank's own, capability and bounds are checked, and all ranks have slices.
  * Keeps its own copy of what it needs of the table. Errors: ARG, UNPROVEN,
  * MISMATCH (names the rank), TIMEOUT, MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_comm_create(peal_world *world, peal_table *table,

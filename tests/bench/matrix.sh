@@ -5,7 +5,7 @@
 #
 #   matrix.sh PEAL
 #
-# MACHINES: which (loads mesh torus pcie hosts small dgx switch); RANKS: how many ranks, of those
+# MACHINES: which (loads mesh torus switch dgx hosts pcie small); RANKS: how many ranks, of those
 #   that a machine is tried with (all); ALGORITHMS, COLLECTIVES: which (all);
 # LIMIT: seconds for one table of plans (300): what takes longer is listed, and no failure.
 # One line for each machine, algorithm and collective; what an algorithm does not serve is left out.
@@ -15,11 +15,12 @@
 # What is left out is what would repeat itself: all numbers of ranks are taken on one host of loads
 # and stores (all algorithms that serve it), on hosts of equally many accelerators (those that need
 # several hosts) and behind one switch of accelerators (packed); elsewhere all up to 17, and powers
-# of two, their neighbours and whole hosts beyond.
+# of two, their neighbours and whole hosts beyond. On one host what does not serve any of 2 to 9
+# ranks serves no more.
 set -u
 peal=$(realpath "${1:?usage: matrix.sh PEAL}")
-cd "$(dirname "$0")/../.."
-machines=${MACHINES:-loads mesh torus pcie hosts small dgx switch}
+cd "$(dirname "$0")/../.." || exit
+machines=${MACHINES:-loads mesh torus switch dgx hosts pcie small}
 algorithms=${ALGORITHMS:-$(sed -n 's/^ALGORITHM([A-Z_]*, \([a-z_]*\))/\1/p' \
     compiler/algorithms.def | tr _ -)}
 collectives=${COLLECTIVES:-$(sed -n 's/^X(PEAL_\([A-Z_]*\),.*/\1/p' plan/collectives.def |
@@ -100,10 +101,10 @@ equal_hosts() { # equal_hosts RANKS
     echo $l
 }
 
+sample="$(echo {2..17}) 24 31 32 33 48 63 64"
+
 # The numbers of ranks of which an algorithm is tried on a machine.
 ranks_of() { # ranks_of MACHINE ALGORITHM
-    local sample
-    sample="$(seq 2 17) 24 31 32 33 48 63 64"
     case $1 in
     loads) seq 2 64 ;;
     mesh) seq 2 8 ;;
@@ -159,8 +160,12 @@ prove() { # prove TOPOLOGY ALGORITHM COLLECTIVE RANKS OPTIONS...
 }
 
 # All sizes as the planner cuts them; a message of many tiles; both wires; lists of pairs.
-modes() { # modes ALGORITHM COLLECTIVE
-    case $1/$2 in
+modes() { # modes MACHINE ALGORITHM COLLECTIVE RANKS
+    if [ "$1" = loads ] && [[ " $sample " != *" $4 "* ]]; then
+        if [ "$2" = compressed ]; then echo '-b 8:8G --wire bf16'; else echo '-b 8:8G'; fi
+        return
+    fi
+    case $2/$3 in
     compressed/*) printf '%s\n' '-b 8:8G --wire bf16' '-b 4M:4M --tile 4K --wire fp8' ;;
     */barrier) echo '-b 8:8G' ;;
     */sendrecv) printf '%s\n' '-b 8:8G' '-b 4M:4M --tile 4K --shift 1,-1' ;;
@@ -169,16 +174,19 @@ modes() { # modes ALGORITHM COLLECTIVE
 }
 
 line() { # line MACHINE ALGORITHM COLLECTIVE
-    local n root sum=0 failed=0 slow=0 start=$SECONDS topology most=0 mode list
+    local n root sum=0 failed=0 slow=0 start=$SECONDS topology most=0 mode list tried=no
     for n in $(ranks_of "$1" "$2"); do
         [[ " ${RANKS:-$n} " == *" $n "* ]] || continue
+        case $1 in loads | switch) [ "$n" -lt 10 ] || [ "$tried" = no ] ||
+            [ $((sum + failed + slow)) -gt 0 ] || break ;; esac
+        tried=yes
         topology=$(topology "$1" "$n")
         [ -n "$topology" ] || continue
         case $3 in
         broadcast | reduce | scatter | gather) root=(--root $((n / 3))) ;;
         *) root=() ;;
         esac
-        mapfile -t list < <(modes "$2" "$3")
+        mapfile -t list < <(modes "$1" "$2" "$3" "$n")
         for mode in "${list[@]}"; do
             # shellcheck disable=SC2086
             prove "$topology" "$2" "$3" "$n" "${root[@]}" $mode
