@@ -10,6 +10,8 @@ peal_status peal_planner_add(struct planner *planner, const struct candidate *ca
     PEAL_TRY(peal_grow(planner->ctx, (void **)&planner->candidates, &planner->capacity,
                        (size_t)planner->count + 1, sizeof *candidate, 4096));
     planner->candidates[planner->count] = *candidate;
+    if (planner->memory.count[TOPO_USE_LOAD])
+        planner->candidates[planner->count].memory = &planner->memory;
     planner->candidates[planner->count++].corner = planner->corner;
     return PEAL_OK;
 }
@@ -164,7 +166,43 @@ static void cost_further_tiles(const struct candidate *candidate, double tile, d
     cost->alpha_us += (trips - 1) * alpha;
 }
 
+/* What reaches into the buffers of callers, which nobody else writes meanwhile. */
+static enum topo_rate_use use_of(const struct candidate *candidate)
+{
+    return candidate->algo == ALGO_TWOSHOT || candidate->algo == ALGO_DIRECT ||
+                   candidate->algo == ALGO_ONESHOT
+               ? TOPO_USE_LOAD
+               : TOPO_USE_EXCHANGE;
+}
+
+static void cost_of(const struct candidate *candidate, uint64_t bytes, struct cost *cost);
+
+/* Stages know how much a rank copies; how long that takes depends on the size of the message. */
+static void cost_in_memory(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
+{
+    struct candidate scaled = *candidate;
+    double copies = peal_topo_memory_us(candidate->memory, use_of(candidate), (double)bytes);
+    double scale = bytes ? copies * 1e3 / (double)bytes : 1;
+    scaled.memory = NULL;
+    scaled.total_us_per_byte *= scale;
+    for (uint32_t i = 0; i < scaled.nstages; i++) {
+        scaled.stage[i].us_per_byte *= scale;
+        scaled.stage[i].slack_us_per_byte *= scale;
+    }
+    cost_of(&scaled, bytes, cost);
+    cost->alpha_us += candidate->memory->entry_us;
+    cost->time_us += candidate->memory->entry_us;
+}
+
 void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
+{
+    if (candidate->memory)
+        cost_in_memory(candidate, bytes, cost);
+    else
+        cost_of(candidate, bytes, cost);
+}
+
+static void cost_of(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
 {
     double trips = trips_of(candidate, (double)bytes) * (candidate->cells ? candidate->cells : 1);
     double tile = (double)bytes / trips, least = candidate->total_us_per_byte * (double)bytes;
