@@ -202,6 +202,9 @@ struct candidate {
     double total_us_per_byte;                /* load of the busiest resource over all stages */
     uint64_t total_resource;
     double alone_total_us_per_byte;
+    /* The planner's, where ranks of one memory were measured: bandwidths are then those of a rank
+     * that copies 1e9 bytes a second. */
+    const struct topo_memory *memory;
     const struct script_times *times; /* script: instead of stages */
 };
 
@@ -227,6 +230,7 @@ struct planner {
     enum algorithm algorithm; /* asked for, or ALGO_ANY */
     enum corner corner;       /* of the candidates being made, or of the one being lowered */
     uint64_t digest;          /* of the fabric */
+    struct topo_memory memory; /* count 0: not measured */
     uint32_t *pairs;          /* the request's, from and to by turns; its own copy */
     uint32_t npairs;
     uint32_t levels; /* asked for, as bits; 0: choose */

@@ -537,6 +537,9 @@ static peal_status plan(struct planner *planner, const peal_request *request, pe
     peal_fabric_info info = {.size = sizeof info};
     PEAL_TRY(peal_fabric_get(planner->fabric, &info));
     planner->digest = info.digest;
+    const struct topo_memory *memory = peal_topo_memory(planner->fabric);
+    if (memory)
+        planner->memory = *memory;
     PEAL_TRY(read_request(planner, request, diag));
     PEAL_TRY(check_ends(planner, diag));
     PEAL_TRY(

@@ -1044,6 +1044,21 @@ PEAL_API PEAL_CHECK peal_status peal_profile_write(peal_ctx *ctx, const char *ho
                                                    peal_write_fn write, void *user,
                                                    peal_diag *diag);
 
+/* How fast a rank copies in a message of so many bytes, of ranks that share one memory. */
+typedef struct peal_memory_rate {
+    size_t size;
+    int exchange;   /* 0: from and to buffers that others leave alone; 1: what they have written */
+    uint64_t bytes; /* rising, for each of the two */
+    double gbs;
+} peal_memory_rate;
+/* Writes a topology of `ranks` ranks that share one memory, as measured with so many: start-up of a
+ * step, what a call takes besides, at most 32 rates of either kind, of each at least one. Errors:
+ * ARG, MEMORY, and the writer's. */
+PEAL_API PEAL_CHECK peal_status peal_memory_write(peal_ctx *ctx, uint32_t ranks, double alpha_us,
+                                                  double entry_us, const peal_memory_rate *rates,
+                                                  uint32_t count, peal_write_fn write, void *user,
+                                                  peal_diag *diag);
+
 /* ---- running ------------------------------------------------------------ */
 
 typedef struct peal_world peal_world;

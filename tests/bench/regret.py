@@ -8,8 +8,8 @@ regret.py PEAL [--ranks N,...] [--sizes LO:HI] [--factor X] [--rounds R] [--coll
 Every algorithm that serves the request is measured, and so is the planner's own choice, one after
 the other in each round, so that what else the machine does meets all of them alike. Of the rounds
 of a size the least time counts (--median: the middle one): of `peal bench`, out of place, the best
-of its bursts. TOPOLOGY is what `peal fit --measure -o` wrote; "host:" stands for the constants
-that peal has without one. Regret is the choice's time over the least of all.
+of its bursts. TOPOLOGY is what `peal fit --measure --ranks N -o` wrote, a % in its name standing
+for N; "host:" stands for the constants that peal has without one. Regret is the choice's time over the least of all.
 """
 import argparse
 import json
@@ -30,7 +30,7 @@ class Case:
     def __init__(self, args, ranks):
         self.args, self.ranks = args, ranks
         self.where = ["host:%d" % ranks] if args.topology == "host:" else \
-            [args.topology, "-n", str(ranks)]
+            [args.topology.replace("%", str(ranks)), "-n", str(ranks)]
         self.base = [*self.where, "-c", args.collective]
         self.planned = {}   # algorithm ("" the choice): bytes: predicted row
         self.measured = {}  # algorithm: bytes: [us of each round]

@@ -29,7 +29,7 @@ looks mesh.html 1280 light --xgmi --pcie --smp --gpu --nic --cpu
 looks mesh.html 400 light --gpu
 
 # A report that is not drawn right is seen: texts on each other, and boxes without their colour.
-sed 's/>mlx5_0</>an overlong name of a NIC</' node.html >bad.html
+sed 's/>mlx5_0</>an overlong name of a NIC that has room for no such thing</g' node.html >bad.html
 expect 1 python3 "$PEAL_SOURCE/tests/support/page_check.py" "$browser" bad.html 1280 light --gpu
 expect_out 'overlap'
 sed 's/class="accelerator"/class="box"/' node.html >bad.html
