@@ -170,6 +170,7 @@ struct candidate {
     uint32_t pieces;    /* packed: each tree's share is cut into so many chunks */
     enum reduction_order order;
     enum corner corner;
+    uint8_t move_engine[PEAL_LINK_CLASS_COUNT]; /* forced: as in a request */
     int variant;     /* halving: 1, places go across the hosts; swing: 1, whole messages */
     uint32_t levels; /* hierarchical: bit 1 << level_word */
     enum level_part inner;
@@ -208,6 +209,7 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
 double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes);
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes);
 
+struct policy_run; /* policy.h */
 struct planner {
     peal_ctx *ctx;
     const peal_fabric *fabric; /* only while planning or compiling */
@@ -231,6 +233,7 @@ struct planner {
     uint32_t nforests;         /* packed: kept until plans are made of them */
     uint32_t forests_capacity;
     struct pack_forest *forests;
+    struct policy_run *policy; /* NULL: none */
 };
 
 /* Adds a copy; channels and tile already set, stages costed. */
