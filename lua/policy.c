@@ -45,8 +45,9 @@ static peal_status call_hook(struct call *call, lua_CFunction fn, peal_diag *dia
 {
     call->session->refused = PEAL_OK;
     peal_status status = peal_sandbox_run(call->run->box, fn, call, diag);
-    if (status != PEAL_OK && call->session->refused != PEAL_OK) {
-        status = call->session->refused; /* the planner said so: understood, but not to be had */
+    peal_status refused = call->session->refused;
+    if (status != PEAL_OK && refused != PEAL_OK && refused != PEAL_ERR_ARG) {
+        status = refused; /* the planner said so: understood, but not to be had */
         if (diag)
             diag->status = status;
     }
@@ -59,6 +60,7 @@ static struct call *begin_call(lua_State *L)
     struct call *call = lua_touserdata(L, 1);
     lua_rawgetp(L, LUA_REGISTRYINDEX, &functions_key);
     lua_getfield(L, -1, call->hook);
+    peal_sandbox_blame(L);
     return call;
 }
 
