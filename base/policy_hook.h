@@ -14,7 +14,7 @@
 /* What the planner knows of a candidate for a message of one size. */
 struct policy_facts {
     peal_row_info row;
-    double gamma_us; /* of its time: what the rate of the lanes, which reduce and copy, adds */
+    double gamma_us;     /* of its time: what the rate of the lanes, which reduce and copy, adds */
     uint64_t most_bytes; /* it serves; UINT64_MAX: any */
     uint32_t gateways;   /* these where they do not apply: 0, "" */
     uint32_t radix;
@@ -36,8 +36,8 @@ struct policy_view {
     /* Adds what fits a request with what is set in `ask` (algorithm, channels, gateways, tile, move
      * engines, levels, inner, outer, incast, max_sms, zero_sm, wire) in the place of the own:
      * candidates *first_out and on. Errors: as peal_table_plan. */
-    peal_status (*ask)(void *planner, const peal_request *ask, peal_diag *diag,
-                       uint32_t *first_out, uint32_t *count_out);
+    peal_status (*ask)(void *planner, const peal_request *ask, peal_diag *diag, uint32_t *first_out,
+                       uint32_t *count_out);
 };
 
 /* All that a policy decides for one plan happens between begin and end, in one thread. Each hook

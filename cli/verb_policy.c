@@ -55,7 +55,7 @@ static const char *choice_text(const peal_row_info *row, char *text, size_t size
 {
     (void)snprintf(text, size, "%s%s%s, ch %lu", row->algorithm, row->detail[0] ? ", " : "",
                    row->detail, (unsigned long)row->channels);
-    for (uint32_t class = 0; class < PEAL_LINK_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < PEAL_LINK_CLASS_COUNT; class ++) {
         char engines[64];
         size_t used = strlen(text);
         if (row->move_engines[class])

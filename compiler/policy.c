@@ -76,8 +76,10 @@ static void view_facts(const void *opaque, uint32_t index, uint64_t bytes,
     int levelled = candidate->algo == ALGO_HIERARCHICAL;
     memset(facts, 0, sizeof *facts);
     peal_select_describe(planner, index, bytes, bytes, &facts->row);
+    double most = facts->row.time_us - facts->row.alpha_us;
     facts->gamma_us = facts->row.time_us - time_of_links(candidate, bytes);
     facts->gamma_us = facts->gamma_us > 0 ? facts->gamma_us : 0;
+    facts->gamma_us = facts->gamma_us < most ? facts->gamma_us : most;
     facts->most_bytes = candidate->max_bytes;
     facts->radix = candidate->algo == ALGO_BRUCK ? candidate->radix : 0;
     facts->trees = candidate->algo == ALGO_PACKED ? candidate->trees : 0;
@@ -159,9 +161,9 @@ peal_status peal_policy_begin(struct planner *planner, const peal_policy *policy
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     planner->policy = run;
     run->hooks = policy->hooks;
-    run->view = (struct policy_view){planner,    planner->fabric, &planner->request,
-                                     planner->group.n, view_rank, view_count,
-                                     view_time,  view_facts,      view_ask};
+    run->view = (struct policy_view){planner,          planner->fabric, &planner->request,
+                                     planner->group.n, view_rank,       view_count,
+                                     view_time,        view_facts,      view_ask};
     if (make_room(planner) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     return told(planner, run->hooks->begin(policy, &run->view, diag, &run->session));
@@ -170,8 +172,8 @@ peal_status peal_policy_begin(struct planner *planner, const peal_policy *policy
 static peal_status let_add(struct planner *planner, uint8_t *dropped, peal_diag *diag)
 {
     uint32_t before = planner->count, kept = 0;
-    PEAL_TRY(told(planner, planner->policy->hooks->candidates(planner->policy->session, dropped,
-                                                              diag)));
+    PEAL_TRY(
+        told(planner, planner->policy->hooks->candidates(planner->policy->session, dropped, diag)));
     for (uint32_t i = 0; i < planner->count; i++)
         if (i >= before || !dropped[i])
             planner->candidates[kept++] = planner->candidates[i];
@@ -243,8 +245,7 @@ peal_status peal_policy_costs(struct planner *planner, peal_diag *diag)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     if (!run->hooks->has_cost(run->session))
         return PEAL_OK;
-    run->factor =
-        peal_calloc(planner->ctx, (size_t)run->room * run->nanchors, sizeof *run->factor);
+    run->factor = peal_calloc(planner->ctx, (size_t)run->room * run->nanchors, sizeof *run->factor);
     if (!run->factor)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     for (uint32_t i = 0; i < planner->count; i++)
@@ -346,12 +347,13 @@ static peal_status check_pick(struct planner *planner, uint32_t index, uint64_t 
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
                          "the policy chooses %s for %llu bytes, which serves at most %llu", name,
                          (unsigned long long)bytes, (unsigned long long)candidate->max_bytes);
-    return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                     "the policy chooses %s for %llu bytes, which needs %llu bytes of scratch, more "
-                     "than the bound of %llu",
-                     name, (unsigned long long)bytes,
-                     (unsigned long long)peal_candidate_scratch(candidate, bytes),
-                     (unsigned long long)planner->request.scratch_limit);
+    return peal_fail(
+        diag, PEAL_ERR_UNSUPPORTED,
+        "the policy chooses %s for %llu bytes, which needs %llu bytes of scratch, more "
+        "than the bound of %llu",
+        name, (unsigned long long)bytes,
+        (unsigned long long)peal_candidate_scratch(candidate, bytes),
+        (unsigned long long)planner->request.scratch_limit);
 }
 
 static peal_status ask_choice(struct planner *planner, uint64_t bytes, struct ranking *ranking,
@@ -433,9 +435,9 @@ static peal_status add_row(struct planner *planner, struct rows *rows, uint32_t 
         return PEAL_OK;
     }
     if (rows->count == ROWS_MAX)
-        return told(planner, peal_fail(diag, PEAL_ERR_LIMIT,
-                                       "the policy changes its choice more than %u times",
-                                       ROWS_MAX));
+        return told(planner,
+                    peal_fail(diag, PEAL_ERR_LIMIT,
+                              "the policy changes its choice more than %u times", ROWS_MAX));
     planner->chosen[rows->count] = index;
     rows->ends[rows->count++] = end;
     return PEAL_OK;

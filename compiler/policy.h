@@ -13,10 +13,10 @@ struct policy_run {
     struct policy_view view;
     int failed; /* the error under way is the policy's */
     uint32_t nanchors;
-    uint64_t *anchors; /* sizes at which it is asked, rising */
-    double *factor;    /* of each candidate's time, anchor by anchor; NULL: all 1 */
-    uint8_t *barred;   /* candidates that were dropped or vetoed */
-    uint32_t room;     /* candidates that factor and barred are for */
+    uint64_t *anchors;          /* sizes at which it is asked, rising */
+    double *factor;             /* of each candidate's time, anchor by anchor; NULL: all 1 */
+    uint8_t *barred;            /* candidates that were dropped or vetoed */
+    uint32_t room;              /* candidates that factor and barred are for */
     char reason[POLICY_REASON]; /* of the last veto */
 };
 

@@ -20,8 +20,8 @@ static void put(struct writer *to, const char *format, ...)
     int bytes = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (to->status == PEAL_OK)
-        to->status = to->write(to->user, text, bytes < (int)sizeof text ? (size_t)bytes
-                                                                        : sizeof text - 1);
+        to->status =
+            to->write(to->user, text, bytes < (int)sizeof text ? (size_t)bytes : sizeof text - 1);
 }
 
 #define TYPE_INTEGER "integer"
@@ -44,11 +44,11 @@ static const char *const element_names[OBJECTS] = {
 static void put_objects(struct writer *to)
 {
 #define OBJECT(id, name, text) put(to, "\n---%s\n---@class peal.%s\n", text, name);
-#define FIELD(owner, name, type, value, text)                                                     \
+#define FIELD(owner, name, type, value, text)                                                      \
     put(to, "---@field %s %s # %s\n", #name, TYPE_##type, text);
-#define LIST(owner, name, element, text)                                                          \
+#define LIST(owner, name, element, text)                                                           \
     put(to, "---@field %s %s[] # %s\n", #name, element_names[OBJECT_##element], text);
-#define METHOD(owner, name, function, parameters, result, text)                                   \
+#define METHOD(owner, name, function, parameters, result, text)                                    \
     put(to, "---@field %s fun(self: %s, %s): %s # %s\n", #name, element_names[OBJECT_##owner],     \
         parameters, result, text);
 #include "fields.def"

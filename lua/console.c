@@ -97,8 +97,8 @@ static peal_status load_line(struct peal_console *console, const char *text, siz
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     memcpy(expression, prefix, sizeof prefix - 1);
     memcpy(expression + sizeof prefix - 1, text, bytes);
-    peal_status status = peal_sandbox_load(console->box, expression, bytes + sizeof prefix - 1,
-                                           "console", NULL);
+    peal_status status =
+        peal_sandbox_load(console->box, expression, bytes + sizeof prefix - 1, "console", NULL);
     peal_free(console->ctx, expression, bytes + sizeof prefix);
     if (status == PEAL_ERR_INPUT)
         status = peal_sandbox_load(console->box, text, bytes, "console", diag);

@@ -49,8 +49,7 @@ static void push_STRING(lua_State *L, const char *value)
 #define INFO_NODE FABRIC_INFO(node, peal_fabric_node(o->session->fabric, o->index, &info))
 #define INFO_LINK FABRIC_INFO(link, peal_fabric_link(o->session->fabric, o->index, &info))
 #define INFO_NOTE FABRIC_INFO(note, peal_fabric_note(o->session->fabric, o->index, &info))
-#define INFO_PATH                                                                                  \
-    FABRIC_INFO(path, peal_fabric_path(o->session->fabric, o->index, o->other, &info))
+#define INFO_PATH FABRIC_INFO(path, peal_fabric_path(o->session->fabric, o->index, o->other, &info))
 #define INFO_REQUEST const peal_request *v = o->session->view->request
 #define INFO_CANDIDATE const struct policy_facts *v = facts_of(o)
 
@@ -189,13 +188,13 @@ static int candidate_time(lua_State *L)
 /* ---- the tables of fields.def ----------------------------------------------------------- */
 
 #define OBJECT(id, name, text)
-#define LIST(owner, name, element, text)                                                          \
+#define LIST(owner, name, element, text)                                                           \
     static void get_##owner##_##name(lua_State *L, const struct object *o);
 #define METHOD(owner, name, function, parameters, result, text)
-#define FIELD(owner, name, type, value, text)                                                     \
-    static void get_##owner##_##name(lua_State *L, const struct object *o)                        \
+#define FIELD(owner, name, type, value, text)                                                      \
+    static void get_##owner##_##name(lua_State *L, const struct object *o)                         \
     {                                                                                              \
-        INFO_##owner;                                                                             \
+        INFO_##owner;                                                                              \
         push_##type(L, value);                                                                     \
     }
 #include "fields.def"
@@ -209,8 +208,8 @@ static void push_list(lua_State *L, const struct object *o, enum object_kind ele
 #define OBJECT(id, name, text)
 #define FIELD(owner, name, type, value, text)
 #define METHOD(owner, name, function, parameters, result, text)
-#define LIST(owner, name, element, text)                                                          \
-    static void get_##owner##_##name(lua_State *L, const struct object *o)                        \
+#define LIST(owner, name, element, text)                                                           \
+    static void get_##owner##_##name(lua_State *L, const struct object *o)                         \
     {                                                                                              \
         push_list(L, o, OBJECT_##element);                                                         \
     }
@@ -226,10 +225,9 @@ static const struct kind_field {
     lua_CFunction method;
 } fields[] = {
 #define OBJECT(id, name, text)
-#define FIELD(owner, name, type, value, text)                                                     \
-    {OBJECT_##owner, {#name, get_##owner##_##name}, NULL},
+#define FIELD(owner, name, type, value, text) {OBJECT_##owner, {#name, get_##owner##_##name}, NULL},
 #define LIST(owner, name, element, text) {OBJECT_##owner, {#name, get_##owner##_##name}, NULL},
-#define METHOD(owner, name, function, parameters, result, text)                                   \
+#define METHOD(owner, name, function, parameters, result, text)                                    \
     {OBJECT_##owner, {#name, NULL}, function},
 #include "fields.def"
 #undef LIST
@@ -334,7 +332,8 @@ struct object *peal_object_at(lua_State *L, int index, enum object_kind kind)
     return is ? lua_touserdata(L, index) : NULL;
 }
 
-/* ---- lists ------------------------------------------------------------------------------------ */
+/* ---- lists ------------------------------------------------------------------------------------
+ */
 
 static int list_get(lua_State *L)
 {
@@ -399,7 +398,8 @@ static void push_list(lua_State *L, const struct object *o, enum object_kind ele
     lua_setmetatable(L, -2);
 }
 
-/* ---- the global peal ---------------------------------------------------------------------------- */
+/* ---- the global peal ----------------------------------------------------------------------------
+ */
 
 /* "64K" in bytes. */
 static int size_of_text(lua_State *L)

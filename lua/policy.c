@@ -258,7 +258,8 @@ static void check_list_keys(lua_State *L)
         const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL;
         peal_sandbox_charge(L, 4);
         if (key && strcmp(key, "drop") != 0 && strcmp(key, "keep") != 0)
-            peal_lua_error(L, "candidates returns a list of schedules, drop and keep, no '%s'", key);
+            peal_lua_error(L, "candidates returns a list of schedules, drop and keep, no '%s'",
+                           key);
         lua_pop(L, 1);
     }
 }
@@ -461,7 +462,8 @@ static peal_status hook_choose(void *opaque, uint64_t bytes, const uint32_t *ord
     return PEAL_OK;
 }
 
-/* ---- check -------------------------------------------------------------------------------------- */
+/* ---- check --------------------------------------------------------------------------------------
+ */
 
 static int run_check(lua_State *L)
 {
@@ -500,10 +502,11 @@ static peal_status hook_check(void *opaque, uint32_t index, const peal_row_info 
     return status;
 }
 
-/* ---- the handle ------------------------------------------------------------------------------- */
+/* ---- the handle -------------------------------------------------------------------------------
+ */
 
-static const struct policy_hooks hooks = {begin_session, end_session,     hook_candidates,
-                                          hook_sizes,    hook_has_cost,   hook_cost,
+static const struct policy_hooks hooks = {begin_session,   end_session,   hook_candidates,
+                                          hook_sizes,      hook_has_cost, hook_cost,
                                           hook_has_choose, hook_choose,   hook_check};
 
 static peal_status copy_script(struct policy *policy, const peal_script *script, peal_diag *diag)

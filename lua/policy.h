@@ -36,7 +36,7 @@ struct session {
     peal_ctx *ctx;
     const peal_fabric *fabric;
     const struct policy_view *view;
-    uint64_t bytes; /* the size in question */
+    uint64_t bytes;           /* the size in question */
     const peal_row_info *row; /* in check; else NULL */
     /* The last candidate that was looked at. */
     struct policy_facts facts;
