@@ -93,6 +93,7 @@ int read_request(struct cli *cli, peal_request *request)
     request->zero_sm = cli_given(cli, OPT_ZERO_SM);
     request->deterministic = cli_given(cli, OPT_DETERMINISTIC);
     CLI_TRY(read_wire(cli, request));
+    CLI_TRY(read_policy(cli, request));
     return read_engines(cli, request);
 }
 
@@ -126,6 +127,8 @@ int plan_table(struct cli *cli, const peal_fabric *fabric, const peal_request *r
     full.pairs = action->pairs;
     full.npairs = action->npairs;
     peal_status status = peal_table_plan(cli->ctx, fabric, &full, &diag, table_out);
+    if (status == PEAL_OK)
+        say_fallback(&diag);
     if (status != PEAL_ERR_UNSUPPORTED || !skip)
         return say_diag(status, &diag);
     if (loud)
@@ -256,7 +259,7 @@ int check_decided(const struct cli *cli, const peal_table *table)
         OPT_ALGORITHM, OPT_CHANNELS,   OPT_GATEWAYS,      OPT_TILE,    OPT_SCRATCH, OPT_ENGINE,
         OPT_SM_PRICE,  OPT_NCCL_GRAPH, OPT_DETERMINISTIC, OPT_MAX_SMS, OPT_ZERO_SM, OPT_GROUP,
         OPT_SIBLINGS,  OPT_GRID,       OPT_AXIS,          OPT_INCAST,  OPT_LEVELS,  OPT_INNER,
-        OPT_OUTER,     OPT_WIRE,       OPT_DEPTH};
+        OPT_OUTER,     OPT_WIRE,       OPT_DEPTH,     OPT_POLICY};
     peal_table_info info = {.size = sizeof info};
     uint32_t ranks;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));

@@ -9,10 +9,12 @@ peal_status peal_planner_add(struct planner *planner, const struct candidate *ca
 {
     PEAL_TRY(peal_grow(planner->ctx, (void **)&planner->candidates, &planner->capacity,
                        (size_t)planner->count + 1, sizeof *candidate, 4096));
-    planner->candidates[planner->count] = *candidate;
+    struct candidate *to = &planner->candidates[planner->count++];
+    *to = *candidate;
+    to->corner = planner->corner;
     if (planner->memory.count[TOPO_USE_LOAD])
-        planner->candidates[planner->count].memory = &planner->memory;
-    planner->candidates[planner->count++].corner = planner->corner;
+        to->memory = &planner->memory;
+    memcpy(to->move_engine, planner->request.move_engine, sizeof to->move_engine);
     return PEAL_OK;
 }
 

@@ -176,6 +176,7 @@ struct candidate {
                            each lane's, of which so many are under way at once; 0: one */
     enum reduction_order order;
     enum corner corner;
+    uint8_t move_engine[PEAL_LINK_CLASS_COUNT]; /* forced: as in a request */
     int variant;     /* halving: 1, places go across the hosts; swing: 1, whole messages */
     uint32_t levels; /* hierarchical: bit 1 << level_word */
     enum level_part inner;
@@ -219,6 +220,7 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
 double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes);
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes);
 
+struct policy_run; /* policy.h */
 struct planner {
     peal_ctx *ctx;
     const peal_fabric *fabric; /* only while planning or compiling */
@@ -247,6 +249,7 @@ struct planner {
     uint32_t nscript_times;
     uint32_t script_times_capacity;
     struct script_times **script_times; /* of its candidates */
+    struct policy_run *policy; /* NULL: none */
 };
 
 /* Adds a copy; channels and tile already set, stages costed. */

@@ -374,6 +374,8 @@ typedef enum peal_wire {
 /* "none", "bf16", "fp8"; NULL: no such format. Static; any thread. */
 PEAL_API const char *peal_wire_name(peal_wire wire);
 
+typedef struct peal_policy peal_policy; /* "policies" below */
+
 typedef struct peal_request {
     size_t size;
     peal_collective collective;
@@ -428,10 +430,15 @@ typedef struct peal_request {
     /* Pieces of a lane's share that are under way at once between two ranks, at most
      * PEAL_DEPTH_MAX; of schedules that have them (tree, hierarchical). 0: choose. */
     uint32_t depth;
+    /* Has the last word on what is chosen; not needed any more once the table is planned. NULL:
+     * none. policy_fallback 1: an error of the policy's is told in the diag, and the planner
+     * chooses without it; 0: it is the error of the call. */
+    const peal_policy *policy;
+    int policy_fallback;
 } peal_request;
 #define PEAL_DEPTH_MAX 8u
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0, NULL, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
@@ -442,7 +449,8 @@ PEAL_API const char *peal_algorithm_name(uint32_t index);
  * crossovers found by bisection. It ends early where an algorithm that was asked
  * for serves no larger message. Rows are predictions until peal_table_compile.
  * Reads the fabric and the request's lists; keeps no pointer to them. Errors: ARG, UNSUPPORTED (the
- * algorithm cannot serve this fabric), MEMORY. */
+ * algorithm cannot serve this fabric), MEMORY, and with a policy those of peal_policy_create. Where
+ * it fell back on planning without the policy, diag->status is not PEAL_OK though the result is. */
 PEAL_API PEAL_CHECK peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric *fabric,
                                                 const peal_request *request, peal_diag *diag,
                                                 peal_table **table_out);
@@ -580,6 +588,63 @@ PEAL_API PEAL_CHECK peal_status peal_table_candidate(const peal_table *table, ui
  * peal_table_candidate. Errors: ARG, RANGE (no row, or no candidate of it, serves that). */
 PEAL_API PEAL_CHECK peal_status peal_table_best(const peal_table *table, const char *algorithm,
                                                 uint64_t bytes, peal_row_info *info);
+
+/* What is predicted of a row's schedule for a message of `bytes`, to which min_bytes and max_bytes
+ * of *info are set: also of a size that another row serves. Only tables from peal_table_plan, until
+ * they are joined. Errors: ARG, RANGE (it cannot serve so many). */
+PEAL_API PEAL_CHECK peal_status peal_table_predict(const peal_table *table, uint32_t row,
+                                                   uint64_t bytes, peal_row_info *info);
+
+/* ---- policies --------------------------------------------------------------- */
+
+/* What scripts may take of their host (docs/policies.md). */
+typedef struct peal_script_limits {
+    size_t size;
+    uint64_t memory_bytes; /* of each script; 0 means 24 MiB */
+    uint64_t units;        /* of work, about an instruction each; 0 means 10 000 000 */
+    int seeded;            /* 1: there is a math.random, which starts from seed */
+    uint64_t seed;
+    /* Receives each line that a script prints, without its newline; NULL: nobody does. Called
+     * from the thread that plans. */
+    void (*print)(void *user, const char *line, size_t bytes);
+    void *print_user;
+} peal_script_limits;
+/* clang-format off */
+#define PEAL_SCRIPT_LIMITS_INIT {sizeof(peal_script_limits), 0, 0, 0, 0, NULL, NULL}
+/* clang-format on */
+
+typedef struct peal_script {
+    const char *name; /* what errors call it */
+    const char *text;
+    size_t bytes;
+} peal_script;
+
+/* A policy of one script, or of several, where each refines what the ones before it have decided.
+ * Keeps copies. Each script is compiled and run once, so that errors come early, and again for
+ * each table that is planned: nothing it remembers goes from one to the next. A policy may be used
+ * by any number of threads at once. limits: NULL for defaults. Errors: ARG, INPUT (with line, and
+ * the calls that led there), LIMIT (a script's budget or memory was used up), UNSUPPORTED (built
+ * without Lua), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_policy_create(peal_ctx *ctx, const peal_script *scripts,
+                                                   uint32_t count,
+                                                   const peal_script_limits *limits,
+                                                   peal_diag *diag, peal_policy **policy_out);
+PEAL_API void peal_policy_destroy(peal_policy *policy);
+/* What scripts can reach, for editors: annotations of the Lua language server. Errors: UNSUPPORTED,
+ * and the writer's. */
+PEAL_API PEAL_CHECK peal_status peal_policy_annotations(peal_write_fn write, void *user);
+
+/* A script's state at hand, with `fabric` loaded, for lines that come one by one. */
+typedef struct peal_console peal_console;
+/* The fabric has to outlive it. Errors: as peal_policy_create. */
+PEAL_API PEAL_CHECK peal_status peal_console_create(peal_ctx *ctx, const peal_fabric *fabric,
+                                                    const peal_script_limits *limits,
+                                                    peal_diag *diag, peal_console **console_out);
+PEAL_API void peal_console_destroy(peal_console *console);
+/* Runs a text; values of an expression are printed. Each has the whole budget.
+ * PEAL_AGAIN: the text is not complete. Errors: as peal_policy_create. */
+PEAL_API PEAL_CHECK peal_status peal_console_run(peal_console *console, const char *text,
+                                                 size_t bytes, peal_diag *diag);
 
 /* The file form (docs/plan-format.md). Loading checks checksums, bounds and
  * form, not the schedule: call peal_table_verify before trusting it; a comm
