@@ -72,7 +72,7 @@ static uint32_t missing(const struct script_sets *sets, const peal_script *scrip
 {
     const struct peal_plan *head = script->head;
     const uint64_t *set = peal_script_set(sets, rank, chunk);
-    if (!peal_plan_collective(head->collective)->reduces) {
+    if (!peal_plan_adds(head, chunk)) {
         uint32_t origin = peal_plan_origin(head, chunk);
         return has(set, origin) ? NO_RANK : origin;
     }
@@ -174,7 +174,7 @@ static peal_status check_result(const struct checking *c, uint32_t rank, uint32_
         return PEAL_OK;
     where(c, rank, chunk, text, sizeof text);
     return peal_fail_at(c->diag, PEAL_ERR_UNPROVEN, c->script->path, line, 0,
-                        peal_plan_collective(head->collective)->reduces
+                        peal_plan_adds(head, chunk)
                             ? "at the end rank %u lacks the input of rank %u in chunk %u%s"
                             : "at the end rank %u does not have rank %u's input of chunk %u%s",
                         rank, lacks, chunk, text);
