@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Schedules of some hundred ranks have a million steps. */
-#define ALGORITHM_UNITS 400000000u
+/* A schedule has some steps for each pair of ranks. */
+#define ALGORITHM_UNITS 10000000u
+#define PAIR_UNITS 2000u
 #define ALGORITHM_BYTES (64u << 20)
 #define STEP_UNITS 16u
 #define NAMES_MAX 256u
@@ -393,6 +394,8 @@ static peal_status count_ranks(struct loading *l, peal_diag *diag)
 static peal_status run(struct loading *l, const char *text, size_t bytes, peal_diag *diag)
 {
     struct sandbox_limits limits = {.bytes = ALGORITHM_BYTES, .units = ALGORITHM_UNITS};
+    if (l->ranks <= NAMES_MAX)
+        limits.units += (uint64_t)PAIR_UNITS * l->ranks * l->ranks;
     struct sandbox *box;
     PEAL_TRY(peal_sandbox_create(l->ctx, &limits, diag, &box));
     peal_status status = peal_sandbox_load(box, text, bytes, l->path, diag);

@@ -167,11 +167,11 @@ static void scripts_prove(peal_ctx *ctx, const peal_fabric *fabric, const char *
 
 /* The three of them by so many ranks, at a small and a large size, on whole hosts. */
 static void scripts_all(peal_ctx *ctx, const peal_fabric *cluster, const peal_fabric *host,
-                        uint32_t n)
+                        uint32_t n, size_t nsizes)
 {
     static const uint64_t sizes[] = {65536, 8u << 20};
     uint32_t local = n < 8 ? n : 8, hosts = n / local;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < nsizes; i++) {
         const struct scripts_case cases[] = {
             {"ring.lua", "ring", n, local, 1, hosts > 1 ? local : 1, i ? 65536 : 0, sizes[i]},
             {"two-level.lua", "hierarchical", n, local, 1, 1, i ? 65536 : 0, sizes[i]},
