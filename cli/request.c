@@ -67,7 +67,8 @@ int read_request(struct cli *cli, peal_request *request)
     if (cli->verb != VERB_RUN) { /* which takes lists of these */
         CLI_TRY(cli_range(cli, OPT_BYTES, &request->min_bytes, &request->max_bytes));
         CLI_TRY(cli_u32(cli, OPT_RANKS, &request->ranks));
-        CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, algorithm_words(), list, &count));
+        if (!script_given(cli))
+            CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, algorithm_words(), list, &count));
         if (count > 1)
             return say_usage("'peal %s' takes one algorithm", cli_verbs[cli->verb].name);
         if (count)
@@ -106,6 +107,23 @@ int count_ranks(const struct cli *cli, const peal_fabric *fabric, uint32_t wante
     return EXIT_YES;
 }
 
+/* The table of a request, by the caller's own schedule if there is one. */
+static int plan_any(const struct cli *cli, const peal_fabric *fabric, peal_request *request,
+                    peal_diag *diag, peal_status *status, peal_table **table_out)
+{
+    peal_script *script = NULL;
+    *status = PEAL_OK;
+    if (script_given(cli))
+        CLI_TRY(script_load(cli, fabric, request, diag, status, &script));
+    if (*status == PEAL_OK) {
+        request->script = script;
+        request->algorithm = script ? peal_script_name(script) : request->algorithm;
+        *status = peal_table_plan(cli->ctx, fabric, request, diag, table_out);
+    }
+    peal_script_destroy(script);
+    return EXIT_YES;
+}
+
 static void say_unserved(const peal_request *request, const peal_diag *diag)
 {
     const char *what = peal_collective_name(request->collective);
@@ -126,11 +144,13 @@ int plan_table(struct cli *cli, const peal_fabric *fabric, const peal_request *r
     full.peer = action->peer;
     full.pairs = action->pairs;
     full.npairs = action->npairs;
-    peal_status status = peal_table_plan(cli->ctx, fabric, &full, &diag, table_out);
+    peal_status status;
+    CLI_TRY(plan_any(cli, fabric, &full, &diag, &status, table_out));
     if (status == PEAL_OK)
         say_fallback(&diag);
     if (status != PEAL_ERR_UNSUPPORTED || !skip)
         return say_diag(status, &diag);
+    full.algorithm = request->algorithm; /* a script's is gone */
     if (loud)
         say_unserved(&full, &diag);
     *skip = 1;

@@ -105,9 +105,9 @@ static int is_complete(const struct lowering *l, uint32_t rank, uint32_t chunk)
     return peal_script_complete(&l->sets, l->script, rank, chunk);
 }
 
-static int reduces(const struct lowering *l)
+static int reduces(const struct lowering *l, uint32_t chunk)
 {
-    return peal_plan_collective(l->head->collective)->reduces;
+    return peal_plan_adds(l->head, chunk);
 }
 
 static peal_status add_term(struct lowering *l, struct value *value,
@@ -338,7 +338,7 @@ static peal_status settle(struct lowering *l, uint32_t rank, uint32_t chunk, uin
 {
     struct value *value = value_of(l, rank, chunk);
     uint32_t lane = lane_of(l, rank, value->stage), next = lane_of(l, rank, stage);
-    int final = reduces(l) && value->count > 1 && !value->final && is_complete(l, rank, chunk);
+    int final = reduces(l, chunk) && value->count > 1 && !value->final && is_complete(l, rank, chunk);
     struct script_operand to = {SCRIPT_OUT, rank, 0, 0};
     struct script_event event;
     if (!has_out(l, rank, chunk))
@@ -393,7 +393,7 @@ static peal_status hand_on(struct lowering *l, uint32_t rank, uint32_t chunk, ui
         PEAL_TRY(drop_unread(l, rank, value));
         return PEAL_OK;
     }
-    if (life == SCRIPT_RESULT && reduces(l) && !is_out(l, value))
+    if (life == SCRIPT_RESULT && reduces(l, chunk) && !is_out(l, value))
         return settle(l, rank, chunk, stage);
     if (life != SCRIPT_RESULT && life != stage)
         return take_over(l, rank, chunk, life);
@@ -551,7 +551,7 @@ static peal_status give(struct lowering *l, struct giving *g)
     uint32_t nstores = 0, at = 0;
     uint64_t by_lane[SCRIPT_RANKS_MAX / 64] = {0};
     g->lane = lane_of(l, g->from, g->step->stage);
-    g->final = reduces(l) && value->count > 1 && !value->final &&
+    g->final = reduces(l, g->chunk) && value->count > 1 && !value->final &&
                is_complete(l, g->from, g->chunk);
     for (uint32_t k = 0; k < g->nto; k++)
         if (stores(l, g, g->to[k])) {

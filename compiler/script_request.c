@@ -31,6 +31,9 @@ static peal_status check_fit(const struct planner *planner, peal_diag *diag)
 peal_status peal_planner_script(struct planner *planner, peal_diag *diag)
 {
     const peal_script *script = planner->request.script;
+    if (!script && planner->request.collective == PEAL_CUSTOM)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                         "custom is what an algorithm of one's own says it is: none is given");
     if (!script)
         return PEAL_OK;
     PEAL_TRY(check_fit(planner, diag));

@@ -197,6 +197,13 @@ peal_status peal_sendrecv(peal_comm *comm, const void *in, void *out, size_t cou
     return call(comm, in, out, args, diag);
 }
 
+peal_status peal_custom(peal_comm *comm, const void *in, void *out, size_t count, peal_dtype dtype,
+                        peal_op op, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_CUSTOM, 0, 0, dtype, op, count};
+    return call(comm, in, out, args, diag);
+}
+
 peal_status peal_barrier(peal_comm *comm, peal_diag *diag)
 {
     struct rt_args args = {PEAL_BARRIER, 0, 0, PEAL_UINT8, PEAL_SUM, 0};

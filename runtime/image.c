@@ -380,21 +380,22 @@ static peal_status copy_weights(struct decode *d)
     return PEAL_OK;
 }
 
-/* Of a list of pairs, whose blocks lie anywhere: which ones, of the input and then the output. */
+/* Of blocks that lie anywhere: which ones, of the input and then the output. */
 static peal_status list_blocks(struct decode *d)
 {
     struct rt_row *row = d->row;
-    if (!d->plan->npairs)
+    uint32_t blocks = peal_plan_blocks(d->plan), each = d->plan->nchunks / blocks;
+    if (!peal_plan_scattered(d->plan))
         return PEAL_OK;
     row->listed = peal_calloc(d->comm->ctx, (size_t)row->in.blocks + row->out.blocks + 1,
                               sizeof *row->listed);
     if (!row->listed)
         return PEAL_ERR_MEMORY;
     uint32_t in = 0, out = row->in.blocks;
-    for (uint32_t i = 0; i < d->plan->npairs; i++) {
-        if (d->plan->pairs[2 * (size_t)i] == d->comm->rank)
+    for (uint32_t i = 0; i < blocks; i++) {
+        if (peal_plan_holds(d->plan, d->comm->rank, PLAN_BUF_IN, i * each))
             row->listed[in++] = i;
-        if (d->plan->pairs[2 * (size_t)i + 1] == d->comm->rank)
+        if (peal_plan_holds(d->plan, d->comm->rank, PLAN_BUF_OUT, i * each))
             row->listed[out++] = i;
     }
     return PEAL_OK;

@@ -143,7 +143,7 @@ typedef enum peal_op {
 /* What a call moves, and how its bytes are counted (as nccl-tests counts them): one rank's
  * buffer for allreduce, reduce and broadcast; what goes from one rank to another for sendrecv; the
  * whole buffer of N blocks for reduce-scatter, allgather, scatter, gather and alltoall; for
- * alltoallv that of N full blocks. */
+ * alltoallv that of N full blocks; for custom all blocks. */
 typedef enum peal_collective {
     PEAL_ALLREDUCE = 0,
     PEAL_REDUCE_SCATTER = 1, /* rank r gets block r of the reduction */
@@ -155,9 +155,10 @@ typedef enum peal_collective {
     PEAL_ALLTOALL = 7,       /* block j of rank i becomes block i of rank j */
     PEAL_SENDRECV = 8,       /* from the root to the peer, or from and to those of a list */
     PEAL_BARRIER = 9,        /* nothing but that all have entered */
-    PEAL_ALLTOALLV = 10      /* alltoall of blocks whose lengths the calls say */
+    PEAL_ALLTOALLV = 10,     /* alltoall of blocks whose lengths the calls say */
+    PEAL_CUSTOM = 11         /* a script's own: who gives and who gets each block */
 } peal_collective;
-#define PEAL_COLLECTIVE_COUNT 11
+#define PEAL_COLLECTIVE_COUNT 12
 
 /* Link classes, ordered from near to far: the class of a path is the farthest
  * of its links. */
@@ -478,6 +479,16 @@ PEAL_API void peal_table_destroy(peal_table *table);
 
 /* ---- schedules of one's own ----------------------------------------------- */
 
+/* A block of a collective of one's own: the ranks that have it in their input, and those that get
+ * the sum of these in their output; of one giver, its input as it is. In what follows a rank's
+ * buffers hold its blocks one behind the other, in the order in which they are listed. */
+typedef struct peal_block {
+    uint32_t nfrom; /* at least 1, as nto; each rank once */
+    uint32_t nto;
+    const uint32_t *from;
+    const uint32_t *to;
+} peal_block;
+
 /* What ranks do with chunks, step by step, of one collective by so many ranks. It says who gives
  * which chunk to whom; engines, slots, semaphores, pipelining and channels are the compiler's
  * (docs/lua-algorithms.md has the vocabulary and what a schedule has to be like). */
@@ -490,9 +501,11 @@ typedef struct peal_script_params {
     uint32_t root;
     uint32_t peer;
     uint32_t chunks; /* of the message, equal; a multiple of its blocks */
+    const peal_block *blocks; /* custom: at least one; else NULL */
+    uint32_t nblocks;
 } peal_script_params;
 /* clang-format off */
-#define PEAL_SCRIPT_PARAMS_INIT {sizeof(peal_script_params), NULL, NULL, PEAL_ALLREDUCE, 0, 0, 0, 0}
+#define PEAL_SCRIPT_PARAMS_INIT {sizeof(peal_script_params), NULL, NULL, PEAL_ALLREDUCE, 0, 0, 0, 0, NULL, 0}
 /* clang-format on */
 
 /* One step. The value that a rank has of a chunk is its own input at first. A copy replaces the
@@ -514,6 +527,7 @@ typedef struct peal_script_step {
 PEAL_API PEAL_CHECK peal_status peal_script_create(peal_ctx *ctx, const peal_script_params *params,
                                                    peal_diag *diag, peal_script **script_out);
 PEAL_API void peal_script_destroy(peal_script *script);
+PEAL_API const char *peal_script_name(const peal_script *script); /* lives as long as it does */
 /* Appends a step; each is as if those before were over. Errors: ARG (what there is not: a rank, a
  * chunk), LIMIT, MEMORY, with path and line. */
 PEAL_API PEAL_CHECK peal_status peal_script_add(peal_script *script, const peal_script_step *step,
@@ -524,6 +538,14 @@ PEAL_API PEAL_CHECK peal_status peal_script_stage(peal_script *script, peal_diag
  * what its rank does not have, or adds a contribution twice; or at the end a rank lacks part of
  * its result, where the line is the last that touched it. MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_script_check(const peal_script *script, peal_diag *diag);
+/* The script that an algorithm written in Lua (docs/lua-algorithms.md) makes for a request: runs
+ * the text in a sandbox, then checks the script. `name` is what messages call the text. Errors: ARG,
+ * UNSUPPORTED (it serves another collective; or a library without Lua), INPUT and UNPROVEN with
+ * path and line, LIMIT, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_script_load(peal_ctx *ctx, const peal_fabric *fabric,
+                                                 const peal_request *request, const char *text,
+                                                 size_t bytes, const char *name, peal_diag *diag,
+                                                 peal_script **script_out);
 
 typedef struct peal_table_info {
     size_t size;
@@ -680,6 +702,9 @@ PEAL_API PEAL_CHECK peal_status peal_table_id(const peal_table *table, uint32_t 
  * They live as long as the table. */
 PEAL_API const uint32_t *peal_table_pairs(const peal_table *table, uint32_t row,
                                           uint32_t *count_out);
+/* Block `index` of a row of custom, whose lists live as long as the table. ERR_ARG past the last. */
+PEAL_API PEAL_CHECK peal_status peal_table_block(const peal_table *table, uint32_t row,
+                                                 uint32_t index, peal_block *block);
 PEAL_API PEAL_CHECK peal_status peal_table_lanes(const peal_table *table, uint32_t row,
                                                  uint32_t rank, uint32_t *count_out);
 PEAL_API PEAL_CHECK peal_status peal_table_step(const peal_table *table, uint32_t row,
@@ -1297,6 +1322,11 @@ PEAL_API PEAL_CHECK peal_status peal_alltoallv(peal_comm *comm, const void *in,
 PEAL_API PEAL_CHECK peal_status peal_sendrecv(peal_comm *comm, const void *in, void *out,
                                               size_t count, peal_dtype dtype, uint32_t from,
                                               uint32_t to, peal_diag *diag);
+/* The table's custom collective: in holds the blocks that the rank gives, out those that it gets,
+ * each of count elements, in the order in which they are listed. Not in place; not PEAL_AVG. */
+PEAL_API PEAL_CHECK peal_status peal_custom(peal_comm *comm, const void *in, void *out,
+                                            size_t count, peal_dtype dtype, peal_op op,
+                                            peal_diag *diag);
 PEAL_API PEAL_CHECK peal_status peal_barrier(peal_comm *comm, peal_diag *diag);
 /* Ends every operation of the world with ERR_ABORTED. Any thread. */
 PEAL_API void peal_comm_abort(peal_comm *comm);
