@@ -56,6 +56,11 @@ export SLURM_CONF=$here/slurm.conf
 # shellcheck disable=SC2317 # a trap
 stop() {
     local file pids=()
+    for ((i = 0; i < 60; i++)); do # the steps' own daemons end behind the last srun
+        [ -n "$(squeue -h -o %i 2>/dev/null)" ] || break
+        sleep 0.1
+    done
+    sleep 0.5
     for file in "$here"/run/*.pid "$here"/munge/pid; do
         [ -f "$file" ] && pids+=("$(cat "$file")")
     done
