@@ -225,10 +225,17 @@ static size_t misbehave(struct play *play, peal_world *world, peal_comm *comm, u
     }
 }
 
+/* The parent kills or stops the victim, and until then calls go on. */
+static int is_struck(const struct play *play)
+{
+    return play->fault == F_KILL || play->fault == F_STOP || play->fault == F_SHRINK;
+}
+
 static void play_calls(struct play *play, peal_world *world, peal_comm *comm, uint32_t rank)
 {
     struct outcome *o = &play->outcome[rank];
-    for (uint32_t call = 0; call < CALLS; call++) {
+    uint32_t calls = is_struck(play) ? UINT32_MAX : CALLS;
+    for (uint32_t call = 0; call < calls; call++) {
         size_t count = COUNT;
         int mine = rank == play->victim && call >= play->at;
         if (mine && (call == play->at || play->fault == F_SLOW))
@@ -400,8 +407,7 @@ static uint16_t pick_port(void)
 static int all_over(const struct play *play)
 {
     for (uint32_t r = 0; r < RANKS; r++) {
-        int gone = r == play->victim && (play->fault == F_KILL || play->fault == F_STOP ||
-                                         play->fault == F_SHRINK);
+        int gone = r == play->victim && is_struck(play);
         if (!gone && !atomic_load(&play->outcome[r].ended))
             return 0;
     }
@@ -412,7 +418,7 @@ static int all_over(const struct play *play)
 static void strike(struct play *play, const pid_t *pids)
 {
     struct outcome *o = &play->outcome[play->victim];
-    if (play->fault != F_KILL && play->fault != F_STOP && play->fault != F_SHRINK)
+    if (!is_struck(play))
         return;
     while (atomic_load(&o->calls) < play->at && !atomic_load(&o->ended))
         nap(1);
