@@ -342,13 +342,22 @@ static void prepare(struct build *b, const struct candidate *candidate)
 /* The peers of a level, looked up for a rank's first channel. */
 static void find_peers(struct level_run *run, uint32_t level, uint32_t rank)
 {
-    struct level_peers *own = &run->level[level];
-    int known = own->rank != NULL;
-    if (!known && peal_level_peers_init(own, run->layout) != PEAL_OK)
+    struct level_peers *own = &run->b->layout->peers[level];
+    /* A barrier goes through the levels in one memory. */
+    uint32_t room = run->collective == PEAL_BARRIER ? peal_level_most_peers(run->layout)
+                                                    : run->layout->size[level];
+    if (!own->rank && peal_level_peers_init(own, run->layout, room) != PEAL_OK)
         run->b->status = PEAL_ERR_MEMORY;
-    else if (!known)
+    else if (!(run->known >> level & 1))
         peal_level_peers(own, run->layout, level, rank);
+    run->known |= 1u << level;
     run->peers = *own;
+}
+
+/* Folds count messages, and an allgather notes its neighbours. */
+static int counts(const struct level_run *run, enum level_kind kind)
+{
+    return kind == LEVEL_FOLD || (kind == LEVEL_SPREAD && run->collective == PEAL_ALLGATHER);
 }
 
 static void emit_channel(struct level_run *run, uint32_t rank)
@@ -372,12 +381,13 @@ static void emit_channel(struct level_run *run, uint32_t rank)
                                     run->channel % 2, rank, run->phase);
     run->deputy = peal_level_deputy(run->layout, run->b->planner, run->unit, run->channel);
     for (uint32_t i = 0; i < run->phases; i++) {
-        find_peers(run, run->phase[i].level, rank);
+        const struct level_phase *phase = &run->phase[i];
+        find_peers(run, phase->level, rank);
         if (run->b->status != PEAL_OK)
             return;
-        if (run->phase[i].kind != LEVEL_DOUBLE) /* which counts no messages */
-            peal_level_unsent(&run->peers);
-        program[run->phase[i].kind](run, &run->phase[i]);
+        if (counts(run, phase->kind))
+            peal_level_unsent(&run->peers, &phase->way, phase->root);
+        program[phase->kind](run, phase);
     }
 }
 
@@ -392,8 +402,6 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
                             .shard = b->layout->shard_of[rank]};
     for (; run.channel < candidate->channels && b->status == PEAL_OK; run.channel++)
         emit_channel(&run, rank);
-    for (uint32_t k = 0; k < LEVEL_MAX; k++)
-        peal_level_peers_free(&run.level[k], b->layout);
 }
 
 static void detail(const struct candidate *candidate, char *text, size_t size)

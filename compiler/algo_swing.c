@@ -62,13 +62,13 @@ static struct candidate cost_whole(struct planner *planner, const struct butterf
 static peal_status add_whole(struct planner *planner, struct candidate candidate, uint32_t rounds,
                              uint32_t channels)
 {
-    double lane_share[BUTTERFLY_ROUNDS_MAX];
+    double whole[BUTTERFLY_ROUNDS_MAX]; /* out to the slot, and then folded */
     candidate.channels = candidate.chunks = candidate.lanes = channels;
     candidate.slots = 2ull * (rounds + 1) * channels;
     candidate.hop_share = 1.0 / channels;
     for (uint32_t k = 0; k < rounds; k++)
-        lane_share[k] = 2.5; /* out to the slot, and two in and one out to add up */
-    peal_butterfly_lane_rate(planner, &candidate, lane_share);
+        whole[k] = 1;
+    peal_butterfly_lane_rate(planner, &candidate, whole, whole);
     return peal_planner_add(planner, &candidate);
 }
 

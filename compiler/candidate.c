@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cost of a candidate: its stages one after the other for the first tile, then, for each
  * further tile, what the busiest lane or resource needs. */
-#include "compiler.h"
+#include "script.h"
 
 #include <string.h>
 
@@ -36,6 +36,16 @@ void peal_stage_then(const struct planner *planner, struct stage *stage, double 
     double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);
     stage->us_per_byte += lane_us;
     stage->alone_us_per_byte += lane_us;
+}
+
+void peal_stage_fold(const struct planner *planner, struct stage *stage, double lane_share,
+                     double sources)
+{
+    double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);
+    double unit_us = peal_planner_fold_us(planner) * sources;
+    double us = unit_us > lane_us ? unit_us : lane_us;
+    stage->us_per_byte += us;
+    stage->alone_us_per_byte += us;
 }
 
 void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
@@ -164,8 +174,28 @@ static void cost_further_tiles(const struct candidate *candidate, double tile, d
     cost->alpha_us += (trips - 1) * alpha;
 }
 
+/* A script's times have been found by going through it. */
+static void cost_script(const struct candidate *candidate, const struct script_curve *curve,
+                        double total_us_per_byte, double bytes, struct cost *cost)
+{
+    double trips = trips_of(candidate, bytes), tile = bytes / trips;
+    double interval = peal_script_curve_at(curve->interval, tile), least = total_us_per_byte * tile;
+    *cost = (struct cost){.resource = candidate->total_resource};
+    cost->time_us = peal_script_curve_at(curve->first, tile) +
+                    (trips - 1) * (interval > least ? interval : least);
+    cost->alpha_us = curve->first[0] + (trips - 1) * curve->interval[0];
+    if (cost->time_us < total_us_per_byte * bytes)
+        cost->time_us = total_us_per_byte * bytes;
+    cost->alpha_us = cost->alpha_us < cost->time_us ? cost->alpha_us : cost->time_us;
+}
+
 void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
 {
+    if (candidate->times) {
+        cost_script(candidate, &candidate->times->curve[0], candidate->total_us_per_byte,
+                    (double)bytes, cost);
+        return;
+    }
     double trips = trips_of(candidate, (double)bytes) * (candidate->cells ? candidate->cells : 1);
     double tile = (double)bytes / trips, least = candidate->total_us_per_byte * (double)bytes;
     *cost = (struct cost){0, 0, candidate->total_resource, 0};
@@ -182,6 +212,11 @@ double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes
 {
     struct candidate alone = *candidate;
     struct cost cost;
+    if (candidate->times) {
+        cost_script(candidate, &candidate->times->curve[1], candidate->alone_total_us_per_byte,
+                    (double)bytes, &cost);
+        return cost.time_us;
+    }
     for (uint32_t i = 0; i < alone.nstages; i++)
         alone.stage[i].us_per_byte = alone.stage[i].alone_us_per_byte;
     alone.total_us_per_byte = alone.alone_total_us_per_byte;

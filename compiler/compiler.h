@@ -100,6 +100,8 @@ void peal_load_add(struct load *load, const struct topo_path *path, double share
 /* What the busiest resource of the path is busy with, per byte of the message; own: without
  * siblings. */
 double peal_load_of(const struct load *load, const struct topo_path *path, int own);
+/* Microseconds per byte of a transfer that has the path to itself. */
+double peal_load_alone(const struct topo_path *path, double scale);
 /* A resource is `us` per byte longer busy, `own` of it for the group. */
 void peal_load_use(struct load *load, uint64_t resource, double us, double own);
 
@@ -111,6 +113,7 @@ enum algorithm {
     ALGO_COUNT
 };
 #define ALGO_ANY ALGO_COUNT
+#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table */
 
 enum twohop_order { TWOHOP_RAIL, TWOHOP_INSIDE_OUT, TWOHOP_INSIDE_SLOTS, TWOHOP_ORDERS };
 
@@ -195,6 +198,7 @@ struct candidate {
     double total_us_per_byte;                /* load of the busiest resource over all stages */
     uint64_t total_resource;
     double alone_total_us_per_byte;
+    const struct script_times *times; /* script: instead of stages */
 };
 
 struct cost {
@@ -231,6 +235,10 @@ struct planner {
     uint32_t nforests;         /* packed: kept until plans are made of them */
     uint32_t forests_capacity;
     struct pack_forest *forests;
+    peal_script *script; /* the request's; its own copy, NULL: none */
+    uint32_t nscript_times;
+    uint32_t script_times_capacity;
+    struct script_times **script_times; /* of its candidates */
 };
 
 /* Adds a copy; channels and tile already set, stages costed. */
@@ -244,6 +252,10 @@ void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
 void peal_stage_lane(const struct planner *planner, struct stage *stage, double lane_share);
 /* When the transfer is over, a lane moves so much. */
 void peal_stage_then(const struct planner *planner, struct stage *stage, double lane_share);
+/* When the transfer is over, a lane reads and writes lane_share (halved) to fold, while all lanes
+ * of its rank together read `sources` of the message. */
+void peal_stage_fold(const struct planner *planner, struct stage *stage, double lane_share,
+                     double sources);
 /* Empties planner->total into the candidate. */
 void peal_candidate_total(struct planner *planner, struct candidate *candidate);
 
@@ -301,6 +313,9 @@ peal_status peal_planner_one_order(struct planner *planner, peal_diag *diag);
 void peal_planner_load(struct planner *planner, const struct hop *hop, double share, double scale);
 /* Bytes per second / 1e9 that one lane moves: an SM's share, or without bound on a host. */
 double peal_planner_lane_gbs(const struct planner *planner);
+/* Microseconds in which an accelerator's lanes together read a byte to reduce it; 0 on a host, whose
+ * lanes are the cores that do it. */
+double peal_planner_fold_us(const struct planner *planner);
 
 /* ---- building programs ---------------------------------------------------- */
 #define BURST_EVENTS                                                                               \
@@ -335,6 +350,7 @@ struct build {
     uint32_t jump;               /* and from one slot to the next, 0: 1 */
     struct level_layout *layout; /* hierarchical: made by prepare, freed with the emission */
     const struct packed *packed; /* packed: its trees and chunks */
+    const struct script_program *script;
     peal_status status;          /* sticky */
 };
 /* Begins the program of a rank: the slice is empty. */
@@ -375,6 +391,8 @@ void peal_build_await_last(struct build *b);
 void peal_build_await_free(struct build *b);
 /* Awaits every event the lane has used; belongs in post. */
 void peal_build_drain(struct build *b);
+/* Waits until the transfer of an event has read its source. */
+void peal_build_await_event(struct build *b, uint32_t event);
 int peal_build_direct(const struct build *b, uint32_t peer);
 /* The engine of a plain move to the peer. */
 uint8_t peal_build_engine(const struct build *b, uint32_t peer);
@@ -415,7 +433,13 @@ struct algo {
 #define ALGORITHM(id, name) extern const struct algo peal_algo_##name;
 #include "algorithms.def"
 #undef ALGORITHM
+extern const struct algo peal_algo_script;
 const struct algo *peal_algo_get(enum algorithm algo);
+/* For people, and what a request asks for: a script's is its own. */
+const char *peal_candidate_name(const struct planner *planner, const struct candidate *candidate);
+/* Takes the request's script, which has to fit it. */
+peal_status peal_planner_script(struct planner *planner, peal_diag *diag);
+void peal_planner_forget_scripts(struct planner *planner);
 /* Reads the request's words for hierarchical schedules into the planner. */
 peal_status peal_level_request(struct planner *planner, peal_diag *diag);
 void peal_level_layout_free(struct level_layout *layout);
@@ -596,10 +620,10 @@ void peal_butterfly_lane(struct build *b, const struct butterfly *shape, uint32_
  * of the last place, whose ranges wrap around. */
 peal_status peal_butterfly_messages(const struct butterfly *shape, int blocks,
                                     uint32_t messages[BUTTERFLY_ROUNDS_MAX]);
-/* Holds stages to what the candidate's lanes, one a channel, move; lane_share: as for
- * peal_candidate_stage, of each stage and of all lanes. */
+/* Holds stages to what the candidate's lanes, one a channel, do: of each stage, the shares that all
+ * of them store elsewhere, and then fold. */
 void peal_butterfly_lane_rate(const struct planner *planner, struct candidate *candidate,
-                              const double *lane_share);
+                              const double *stored, const double *folded);
 /* Adds candidates of 1, 2, 4 ... channels like `candidate`, whose channels take turns with the
  * shapes. */
 peal_status peal_butterfly_enumerate(struct planner *planner, struct candidate candidate,

@@ -577,7 +577,7 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
     struct level_phase phase[LEVEL_PHASES];
     uint32_t root = planner->request.root, lane = 0;
     uint32_t rank = typical_rank(layout, root);
-    PEAL_TRY(peal_level_peers_init(&c.peers, layout));
+    PEAL_TRY(peal_level_peers_init(&c.peers, layout, peal_level_most_peers(layout)));
     c.at = peal_alloc(planner->ctx, planner->group.n * sizeof *c.at);
     if (!c.at) {
         peal_level_peers_free(&c.peers, layout);

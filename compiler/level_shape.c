@@ -277,6 +277,8 @@ void peal_level_layout_free(struct level_layout *layout)
 {
     if (!layout)
         return;
+    for (uint32_t k = 0; k < LEVEL_MAX; k++)
+        peal_level_peers_free(&layout->peers[k], layout);
     peal_free(layout->ctx, layout->first, layout->room * sizeof *layout->first);
     peal_free(layout->ctx, layout, sizeof *layout);
 }

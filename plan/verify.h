@@ -57,6 +57,9 @@ void peal_verify_sems_free(struct verify_sems *sems);
 peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *out);
 /* The most trips that have to be executed: so many prove any number. */
 uint32_t peal_verify_trips(const struct peal_plan *plan);
+/* 1: b is executed like a, step for step, so that a's proof is b's, but for what peal_verify_check
+ * looks at. */
+int peal_verify_covers(const struct peal_plan *a, const struct peal_plan *b);
 /* Proves the steps of a plan by executing them, for up to `trips` trips. */
 peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
                                  struct verify_out *out, struct plan_proof *proof);
@@ -166,10 +169,16 @@ struct verify_parts {
     uint32_t *of_lane; /* lanes numbered rank by rank */
     uint32_t *of_chunk;
     uint32_t *of_region;
+    uint32_t *like;     /* each part's first that is equal but for names, or itself */
+    uint32_t *lanes_in; /* of each part; 0: chunks or regions that nobody names */
 };
 #define VERIFY_ALL_PARTS UINT32_MAX
+#define VERIFY_KINDS_MAX 64u /* of parts that others are compared with */
 peal_status peal_verify_parts_make(struct verify_parts *parts, const struct peal_plan *plan,
                                    const struct verify_sems *sems);
+/* Finds parts that are equal: sets `like`. */
+peal_status peal_verify_parts_compare(struct verify_parts *parts, const struct peal_plan *plan,
+                                      const struct verify_sems *sems);
 void peal_verify_parts_free(struct verify_parts *parts);
 
 /* One symbolic execution: `calls` calls of `trips` trips each, in place when alias is 1, of one

@@ -35,6 +35,9 @@ static void post_buffers(struct peal_comm *comm)
         atomic_store_explicit(&comm->board->in, in, memory_order_relaxed);
     if (out != comm->posted_out)
         atomic_store_explicit(&comm->board->out, out, memory_order_relaxed);
+    if (comm->foreign != comm->posted_foreign)
+        atomic_store_explicit(&comm->board->foreign, comm->foreign, memory_order_relaxed);
+    comm->posted_foreign = comm->foreign;
     comm->posted_in = in;
     comm->posted_out = out;
 }

@@ -60,6 +60,7 @@ static peal_status announce(struct peal_comm *comm, struct peal_hash128 digest, 
     atomic_store_explicit(&board->pid_space, comm->pid_space, memory_order_relaxed);
     atomic_store_explicit(&board->table[0], digest.low, memory_order_relaxed);
     atomic_store_explicit(&board->table[1], digest.high, memory_order_relaxed);
+    rt_attach_offer(comm);
     atomic_store_explicit(&board->joined, 2, memory_order_release);
     return PEAL_OK;
 }
@@ -90,7 +91,9 @@ static peal_status meet(struct peal_comm *comm, struct peal_hash128 digest, peal
     for (uint32_t r = 0; r < comm->nranks; r++)
         if (r != comm->rank && !rt_is_far(comm, r))
             PEAL_TRY(meet_one(comm, r, digest, deadline, diag));
-    return PEAL_OK;
+    /* Whose memory lies on another host, no one attaches to: then none does, by the same rule on
+     * all ranks. */
+    return comm->far ? PEAL_OK : rt_attach_agree(comm, deadline, diag);
 }
 
 /* ---- creation */
@@ -126,6 +129,7 @@ static void fill(struct peal_comm *comm, struct peal_world *world, const peal_ta
     comm->call = 1;
     comm->timeout_ms = world->timeout_ms;
     comm->private_buffers = world->private_buffers;
+    comm->attach_bytes = world->attach_bytes;
     /* Every rank draws its own sequence. */
     comm->chaos = world->chaos ? world->chaos * 0x9e3779b97f4a7c15u + rank + 1 : 0;
     if (world->chaos && !comm->chaos)
@@ -195,6 +199,7 @@ void peal_comm_destroy(peal_comm *comm)
     struct peal_world *world = comm->world;
     rt_far_stop(comm);
     rt_worker_stop(comm);
+    rt_attach_free(comm);
     rt_image_free(comm);
     peal_free(comm->ctx, comm, sizeof *comm);
     rt_world_release(world);

@@ -153,6 +153,7 @@ struct rt_row {
     uint8_t reach;      /* RT_REACH_* of any chunk */
     uint8_t *reached;   /* RT_REACH_* of each chunk */
     uint8_t out_reread; /* some output is read again within the call */
+    uint8_t attachable; /* only moves and folds of sm reach the buffers of others, on any rank */
     struct rt_lane *lanes;
     struct rt_step *steps;
     struct rt_operand *operands;
@@ -249,12 +250,25 @@ struct peal_comm {
     uint64_t chaos;
     uint64_t cache_bytes;
     uint64_t heap_used;    /* from the bottom by peal_mem_alloc, from the top by staging */
-    uint64_t staged_bytes; /* of one of the two staged buffers */
+    uint64_t staged_bytes; /* of one of the two areas for staged buffers */
+    uint64_t staged_at;    /* in it: where this call's are, */
+    uint64_t staged_turn;  /* and how far on those of the next */
     uint32_t engines;
     uint32_t stand_ins;
     uint32_t packet_sources; /* most packets or wire slots one step reads */
     int failed;
     uint64_t calls;
+
+    /* cross-memory attach */
+    int attaches;            /* every rank reads every other's memory so */
+    int attached;            /* in the call under way, those whose buffers say so are reached so */
+    uint64_t attach_bytes;   /* of the larger buffer, from which on it is used */
+    uint32_t attach_sources; /* most sources of a step that may be elsewhere */
+    uint32_t foreign;        /* RT_REACH_* of this call's own buffers that others attach to, */
+    uint32_t posted_foreign; /* and of the last that was posted */
+    uint32_t lost;           /* the rank whose memory could not be reached */
+    char *bounce;            /* RT_ATTACH_PIECE for each source and one for the result */
+    uint64_t probe;          /* what others read to find out whether they can */
 
     /* waiting long */
     uint64_t wait_start;
@@ -273,6 +287,7 @@ struct peal_world {
     struct rt_job *job; /* NULL: not joined */
     uint32_t timeout_ms;
     int private_buffers;
+    uint64_t attach_bytes;
     uint64_t chaos;
     pthread_mutex_t lock; /* over the verification of a table that threads share, and users */
     uint32_t users;
@@ -293,6 +308,18 @@ peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row
 /* ---- stage.c: private buffers; comm->in and out are the caller's */
 peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag);
 void rt_unstage(const struct peal_comm *comm, const struct rt_row *row);
+
+/* ---- attach.c: buffers that stay private and are read and written by the kernel */
+#define RT_ATTACH_PIECE 32768u
+/* Tells the others where to look, before they are told that this rank is there. */
+void rt_attach_offer(struct peal_comm *comm);
+/* When all have joined: finds out whether all reach all, the same answer on every rank. */
+peal_status rt_attach_agree(struct peal_comm *comm, uint64_t deadline, peal_diag *diag);
+void rt_attach_free(struct peal_comm *comm);
+/* A move or fold of sm some of whose operands may be in memory that is not mapped here. 0: a peer
+ * could not be reached, comm->lost. */
+int rt_attach_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                   const struct rt_step *step);
 
 /* ---- counts.c: alltoallv */
 #define RT_BAD_COUNT UINT64_MAX /* told instead of a count that is too large */

@@ -4,7 +4,7 @@
 #include "clock.h"
 #include "far.h"
 
-enum outcome { WENT, BLOCKED, STRANGE };
+enum outcome { WENT, BLOCKED, STRANGE, LOST };
 
 /* ---- semaphores */
 
@@ -73,6 +73,8 @@ static inline enum outcome do_step(struct peal_comm *comm, const struct rt_row *
     switch ((enum rt_kind)step->kind) {
     case RT_MOVE:
     case RT_FOLD:
+        if (comm->attached)
+            return rt_attach_move(comm, row, lane, step) ? WENT : LOST;
         rt_sm_move(comm, row, lane, step);
         return WENT;
     case RT_PACKET: {
@@ -145,12 +147,15 @@ static struct rt_blocked find_blocked(const struct rt_row *row)
     return blocked;
 }
 
-static peal_status mismatch(struct peal_comm *comm, const struct rt_row *row,
-                            const struct rt_lane *lane, peal_diag *diag)
+/* STRANGE: what a peer sent is of another call. LOST: a peer's memory is gone. */
+static peal_status broken(struct peal_comm *comm, const struct rt_row *row,
+                          const struct rt_lane *lane, enum outcome outcome, peal_diag *diag)
 {
-    struct rt_error error = {.status = PEAL_ERR_MISMATCH,
+    int lost = outcome == LOST;
+    struct rt_error error = {.status = lost ? PEAL_ERR_PEER : PEAL_ERR_MISMATCH,
                              .rank = comm->rank,
-                             .culprit = awaited_rank(row, &row->steps[lane->pc]),
+                             .culprit =
+                                 lost ? comm->lost : awaited_rank(row, &row->steps[lane->pc]),
                              .lane = lane->number,
                              .step = lane->pc - lane->first,
                              .call = comm->stamp};
@@ -190,8 +195,8 @@ peal_status rt_run(struct peal_comm *comm, struct rt_row *row, peal_diag *diag)
         running = 0;
         for (uint32_t i = 0; i < row->nlanes; i++) {
             enum outcome outcome = run_lane(comm, row, &row->lanes[i], &moved);
-            if (outcome == STRANGE)
-                return mismatch(comm, row, &row->lanes[i], diag);
+            if (outcome == STRANGE || outcome == LOST)
+                return broken(comm, row, &row->lanes[i], outcome, diag);
             running += outcome == BLOCKED;
         }
         if (moved)

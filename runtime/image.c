@@ -260,9 +260,24 @@ static void note_reach(struct rt_row *row, const struct plan_step *step, uint8_t
         row->reached[step->chunk + nth * step->stride] |= reach;
 }
 
+/* Others' buffers are attached to by moves and folds of sm alone. */
+static void note_attach(struct decode *d, uint32_t rank, const struct plan_step *step)
+{
+    const struct plan_operand *operands = d->plan->ranks[rank].operands + step->operands;
+    uint8_t kind = move_kind(d, step, operands);
+    int foreign = 0;
+    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
+        foreign |= operands[i].rank != rank && operands[i].buffer <= PLAN_BUF_OUT;
+    if (foreign && kind != RT_MOVE && kind != RT_FOLD)
+        d->row->attachable = 0;
+    if (rank == d->comm->rank && step->nsrc + 1u > d->comm->attach_sources)
+        d->comm->attach_sources = step->nsrc + 1u;
+}
+
 static void note_step(struct decode *d, uint32_t rank, const struct plan_step *step)
 {
     const struct plan_operand *operands = d->plan->ranks[rank].operands + step->operands;
+    note_attach(d, rank, step);
     int reads_dst = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
         const struct plan_operand *operand = &operands[i];
@@ -291,6 +306,7 @@ static void note_engine(struct peal_comm *comm, const struct plan_rank *rank,
 
 static void note_ranks(struct decode *d)
 {
+    d->row->attachable = 1;
     for (uint32_t r = 0; r < d->plan->nranks; r++) {
         const struct plan_rank *rank = &d->plan->ranks[r];
         for (uint32_t i = 0; i < rank->nsteps; i++) {

@@ -94,10 +94,14 @@ struct rt_board {
      * change: the line is in everybody's cache. */
     alignas(RT_LINE) rt_word in;
     rt_word out;
+    rt_half foreign; /* RT_REACH_*: these are not mapped by others, who attach to them */
     alignas(RT_LINE) rt_half joined; /* 0, 1 while it writes the rest, 2 */
     rt_half pid;
     rt_word pid_space; /* pids are comparable among equal ones; 0 never */
     rt_word table[2];  /* digest of its table */
+    rt_word base;      /* cross-memory attach: where its segment is, */
+    rt_word probe;     /* and a word of its own; 0: it does not want to be reached so */
+    rt_half reaches;   /* 1: it reaches all others so; 2: it does not */
 };
 
 /* What a table needs, and where it lies. ERR_RANGE beyond what an address space holds. */

@@ -7,6 +7,7 @@
 
 #define DEFAULT_HEAP (256ull << 20)
 #define DEFAULT_TIMEOUT_MS 30000u
+#define DEFAULT_ATTACH (1ull << 20)
 
 static peal_status check_params(const peal_world_params *params, const peal_table *table,
                                 peal_diag *diag)
@@ -76,6 +77,7 @@ peal_status peal_world_create(peal_ctx *ctx, const peal_world_params *given,
     PEAL_TRY(rt_world_make(ctx, &world, diag));
     world->timeout_ms = params.timeout_ms ? params.timeout_ms : DEFAULT_TIMEOUT_MS;
     world->private_buffers = params.private_buffers;
+    world->attach_bytes = params.attach_bytes ? params.attach_bytes : DEFAULT_ATTACH;
     world->chaos = params.chaos_seed;
     status = map_segment(&params, table, world, diag);
     if (status != PEAL_OK) {

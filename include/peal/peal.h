@@ -362,6 +362,7 @@ PEAL_API PEAL_CHECK peal_status peal_fabric_diff(peal_ctx *ctx, const peal_fabri
 /* ---- request and table -------------------------------------------------- */
 
 typedef struct peal_table peal_table;
+typedef struct peal_script peal_script; /* a schedule written down step by step: see below */
 
 /* As what float32 elements travel between ranks. */
 typedef enum peal_wire {
@@ -420,9 +421,13 @@ typedef struct peal_request {
     /* Other than PEAL_WIRE_NONE: schedules may round float32 elements to this format on their way,
      * where that is faster; every rank gets the same result. */
     peal_wire wire;
+    /* A schedule of one's own, for this collective, root, peer and number of ranks: a candidate
+     * beside the built-in ones, or the only one where `algorithm` is its name. Read during the
+     * call only. NULL: none. */
+    const peal_script *script;
 } peal_request;
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
@@ -457,6 +462,55 @@ PEAL_API PEAL_CHECK peal_status peal_table_slice(const peal_table *table, const 
                                                  uint32_t rank, uint32_t row, peal_diag *diag,
                                                  peal_table **slice_out);
 PEAL_API void peal_table_destroy(peal_table *table);
+
+/* ---- schedules of one's own ----------------------------------------------- */
+
+/* What ranks do with chunks, step by step, of one collective by so many ranks. It says who gives
+ * which chunk to whom; engines, slots, semaphores, pipelining and channels are the compiler's
+ * (docs/lua-algorithms.md has the vocabulary and what a schedule has to be like). */
+typedef struct peal_script_params {
+    size_t size;
+    const char *name; /* of the algorithm: [a-z0-9-]+, up to 63, not a built-in one's */
+    const char *path; /* of the text it was written in, for messages; NULL: none */
+    peal_collective collective; /* not barrier or alltoallv, nor a list of pairs */
+    uint32_t ranks;
+    uint32_t root;
+    uint32_t peer;
+    uint32_t chunks; /* of the message, equal; a multiple of its blocks */
+} peal_script_params;
+/* clang-format off */
+#define PEAL_SCRIPT_PARAMS_INIT {sizeof(peal_script_params), NULL, NULL, PEAL_ALLREDUCE, 0, 0, 0, 0}
+/* clang-format on */
+
+/* One step. The value that a rank has of a chunk is its own input at first. A copy replaces the
+ * value of each rank of `to` by that of from[0]; a reduction adds those of all ranks of `from` to
+ * that of to[0]. */
+typedef struct peal_script_step {
+    size_t size;
+    int reduces; /* 1: reduction, 0: copy */
+    int gathers; /* reduction: read where the values lie, by loads, where those reach */
+    uint32_t chunk;
+    uint32_t nfrom; /* copy: 1 */
+    uint32_t nto;   /* reduction: 1 */
+    const uint32_t *from;
+    const uint32_t *to;
+    uint32_t line; /* of the text, for messages; 0: none */
+} peal_script_step;
+
+/* Errors: ARG, LIMIT (ranks above 256), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_script_create(peal_ctx *ctx, const peal_script_params *params,
+                                                   peal_diag *diag, peal_script **script_out);
+PEAL_API void peal_script_destroy(peal_script *script);
+/* Appends a step; each is as if those before were over. Errors: ARG (what there is not: a rank, a
+ * chunk), LIMIT, MEMORY, with path and line. */
+PEAL_API PEAL_CHECK peal_status peal_script_add(peal_script *script, const peal_script_step *step,
+                                                peal_diag *diag);
+/* What follows is done by lanes of its own, on one tile while others are at the next. */
+PEAL_API PEAL_CHECK peal_status peal_script_stage(peal_script *script, peal_diag *diag);
+/* Follows every contribution through the steps. Errors: UNPROVEN, with path and line: a step moves
+ * what its rank does not have, or adds a contribution twice; or at the end a rank lacks part of
+ * its result, where the line is the last that touched it. MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_script_check(const peal_script *script, peal_diag *diag);
 
 typedef struct peal_table_info {
     size_t size;
@@ -516,6 +570,11 @@ PEAL_API PEAL_CHECK peal_status peal_table_row(const peal_table *table, uint32_t
  * peal_table_plan hold candidates, until they are joined. */
 PEAL_API PEAL_CHECK peal_status peal_table_candidate(const peal_table *table, uint32_t row,
                                                      uint32_t index, peal_row_info *info);
+/* The candidate of an algorithm that is fastest for a message of `bytes`, to which min_bytes and
+ * max_bytes of *info are set; algorithm NULL: what the table has chosen for that size. Tables as of
+ * peal_table_candidate. Errors: ARG, RANGE (no row, or no candidate of it, serves that). */
+PEAL_API PEAL_CHECK peal_status peal_table_best(const peal_table *table, const char *algorithm,
+                                                uint64_t bytes, peal_row_info *info);
 
 /* The file form (docs/plan-format.md). Loading checks checksums, bounds and
  * form, not the schedule: call peal_table_verify before trusting it; a comm
@@ -1000,9 +1059,12 @@ typedef struct peal_world_params {
                              visible to peers and are staged through registered memory */
     uint64_t chaos_seed;  /* not 0: asynchronous engines delay, split and reorder within
                              what they promise, from this seed (for tests) */
+    /* Private buffers of messages from this size on are not staged: the kernel copies between
+     * processes (cross-memory attach), where it lets them. 0 means 1 MiB, UINT64_MAX never. */
+    uint64_t attach_bytes;
 } peal_world_params;
 /* clang-format off */
-#define PEAL_WORLD_PARAMS_INIT {sizeof(peal_world_params), 0, 0, 0, NULL, 0, 0, 0}
+#define PEAL_WORLD_PARAMS_INIT {sizeof(peal_world_params), 0, 0, 0, NULL, 0, 0, 0, 0}
 /* clang-format on */
 
 PEAL_API PEAL_CHECK peal_status peal_world_create(peal_ctx *ctx, const peal_world_params *params,
