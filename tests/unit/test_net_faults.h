@@ -50,14 +50,13 @@ enum fault {
     F_KINDS
 };
 static const char *const fault_names[F_KINDS] = {
-    "none",       "kill", "stop",       "cut",        "truncated", "corrupted",
-    "flipped",    "strangers", "slow",  "other plan", "other call", "no shm",
-    "no memory",  "abort", "shrink",    "opposite"};
+    "none", "kill",       "stop",       "cut",    "truncated", "corrupted", "flipped", "strangers",
+    "slow", "other plan", "other call", "no shm", "no memory", "abort",     "shrink",  "opposite"};
 
 struct outcome {
-    _Atomic uint32_t calls;   /* done */
-    _Atomic uint32_t ended;   /* the rank has left its part in good order */
-    peal_status status;       /* of what ended it */
+    _Atomic uint32_t calls; /* done */
+    _Atomic uint32_t ended; /* the rank has left its part in good order */
+    peal_status status;     /* of what ended it */
     char text[512];
     uint32_t wrong; /* elements in results reported as right */
     uint32_t again; /* shrink: calls by the survivors */
@@ -114,7 +113,8 @@ static peal_table *table_of_group(peal_ctx *ctx, const uint32_t *group, uint32_t
     request.group = group;
     request.min_bytes = 8;
     request.max_bytes = bytes;
-    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s", diag.text);
+    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
+                  diag.text);
     ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s", diag.text);
     ck_assert_msg(peal_table_verify(table, NULL, NULL, NULL, &diag) == PEAL_OK, "%s", diag.text);
     peal_fabric_destroy(fabric);
@@ -544,8 +544,8 @@ static void run_one(peal_ctx *ctx, uint64_t seed, enum fault fault)
 {
     static const uint32_t all[RANKS] = {0, 1, 8, 9};
     struct play play = {.fault = fault, .random = (seed + 1) * 0x9e3779b97f4a7c15u, .ctx = ctx};
-    struct outcome *o = mmap(NULL, RANKS * sizeof *o, PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct outcome *o =
+        mmap(NULL, RANKS * sizeof *o, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(o, MAP_FAILED);
     for (unsigned i = 0; i < 8; i++)
         (void)next_random(&play);

@@ -212,14 +212,14 @@ static void body_exchange(struct member *self, peal_comm *comm)
     (void)comm;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         memset(mine, (int)(10 * i + self->rank), JOB_EXCHANGE_MAX);
-        expect_ok(self,
-                  peal_world_exchange(self->world, mine, sizes[i], all[self->rank], &diag), &diag);
+        expect_ok(self, peal_world_exchange(self->world, mine, sizes[i], all[self->rank], &diag),
+                  &diag);
         for (uint32_t r = 0; r < RANKS; r++)
             for (size_t k = 0; k < sizes[i]; k += 97)
                 self->wrong += all[self->rank][r * sizes[i] + k] != (char)(10 * i + r);
     }
-    self->wrong += peal_world_exchange(self->world, mine, JOB_EXCHANGE_MAX + 1, mine, NULL) !=
-                   PEAL_ERR_ARG;
+    self->wrong +=
+        peal_world_exchange(self->world, mine, JOB_EXCHANGE_MAX + 1, mine, NULL) != PEAL_ERR_ARG;
     self->wrong += strcmp(peal_world_host(self->world, 3), "right") != 0;
     self->wrong += peal_world_host(self->world, RANKS) != NULL;
     free(mine);
