@@ -197,8 +197,8 @@ static void note_hosts(const struct crew *crew, const struct yard *yard)
             continue;
         hosts++;
         if (used + strlen(host) + 8 < sizeof names)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
-                                     host);
+            used +=
+                (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", host);
     }
     if (hosts > 1)
         say(SAY_NOTE, "%lu hosts (%s), connected by TCP", (unsigned long)hosts, names);

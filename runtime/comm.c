@@ -155,8 +155,13 @@ static peal_status build(struct peal_comm *comm, const peal_table *table, peal_d
     if (status != PEAL_OK)
         return peal_fail(diag, status, "out of memory");
     /* All that can fail here does so before the others are told that this rank is there. */
-    PEAL_TRY(rt_image_make(comm, table, diag));
-    PEAL_TRY(rt_worker_start(comm, diag));
+    status = rt_image_make(comm, table, diag);
+    if (status == PEAL_OK)
+        status = rt_worker_start(comm, diag);
+    if (comm->world->job)
+        status = rt_job_agree(comm->world->job, status, diag);
+    if (status != PEAL_OK)
+        return status;
     set_patience(comm);
     PEAL_TRY(announce(comm, digest, diag));
     PEAL_TRY(meet(comm, digest, diag));

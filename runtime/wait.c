@@ -250,11 +250,18 @@ static void look_at_peers(const struct peal_comm *comm, struct cause *cause)
 
 peal_status peal_comm_lost(peal_comm *comm, unsigned char *lost)
 {
+    struct rt_error error = {.culprit = RT_NOBODY};
     if (!comm || !lost)
         return PEAL_ERR_ARG;
+    if (rt_world_failed(comm))
+        (void)read_error(comm->base, &error);
     for (uint32_t r = 0; r < comm->nranks; r++) {
         enum rt_reason quiet;
-        lost[r] = r != comm->rank && (fate_of(comm, r, &quiet) != RT_FINE || quiet != RT_FINE);
+        /* What others have found out is known before this rank finds it itself. */
+        int told = error.status == PEAL_ERR_PEER && error.culprit == r;
+        enum rt_reason fate = fate_of(comm, r, &quiet);
+        int alive = fate == RT_LEFT || (fate == RT_FINE && quiet == RT_FINE);
+        lost[r] = r != comm->rank && (told || !alive);
     }
     return PEAL_OK;
 }
