@@ -92,6 +92,7 @@ int read_request(struct cli *cli, peal_request *request)
     request->zero_sm = cli_given(cli, OPT_ZERO_SM);
     request->deterministic = cli_given(cli, OPT_DETERMINISTIC);
     CLI_TRY(read_wire(cli, request));
+    request->private_buffers = cli_given(cli, OPT_PRIVATE);
     return read_engines(cli, request);
 }
 

@@ -451,6 +451,7 @@ static peal_status keep_budget(struct planner *planner, peal_diag *diag)
 static peal_status enumerate(struct planner *planner, peal_diag *diag)
 {
     peal_status status = enumerate_corners(planner);
+    peal_planner_private(planner);
     for (uint32_t i = 0; i < planner->count; i++)
         name_binding(planner, &planner->candidates[i]);
     if (status != PEAL_OK)

@@ -420,9 +420,12 @@ typedef struct peal_request {
     /* Other than PEAL_WIRE_NONE: schedules may round float32 elements to this format on their way,
      * where that is faster; every rank gets the same result. */
     peal_wire wire;
+    /* 1: callers' buffers will be private to their processes (peal_world_params): what peers reach
+     * of them is copied once more, and schedules are chosen accordingly. */
+    int private_buffers;
 } peal_request;
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
