@@ -143,6 +143,7 @@ static peal_status build(struct peal_comm *comm, const peal_table *table, peal_d
     if (status != PEAL_OK)
         return peal_fail(diag, status, "out of memory");
     /* All that can fail here does so before the others are told that this rank is there. */
+    PEAL_TRY(rt_queue_make(comm, diag));
     PEAL_TRY(rt_image_make(comm, table, diag));
     PEAL_TRY(rt_worker_start(comm, diag));
     set_patience(comm);
@@ -184,6 +185,7 @@ void peal_comm_destroy(peal_comm *comm)
     if (!comm)
         return;
     struct peal_world *world = comm->world;
+    rt_queue_free(comm);
     rt_worker_stop(comm);
     rt_attach_free(comm);
     rt_image_free(comm);

@@ -236,6 +236,8 @@ struct peal_comm {
     uint32_t bad_sender;        /* whose are, as far as is known: the lowest; RT_NOBODY */
     struct rt_worker *worker;   /* NULL: everything is done in line */
     int crowded;                /* more threads than processors */
+    struct rt_queue *queue;
+    int lined; /* something is outstanding, or a thread sees to it: calls have to stand in line */
 
     struct peal_world *world;
     peal_ctx *ctx;
@@ -294,6 +296,10 @@ void rt_image_free(struct peal_comm *comm);
 peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row **row,
                       peal_diag *diag);
 
+/* The row without what follows from the arguments. */
+peal_status rt_find(const struct peal_comm *comm, struct rt_args args, struct rt_row **row,
+                    peal_diag *diag);
+
 /* ---- stage.c: private buffers; comm->in and out are the caller's */
 peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag);
 void rt_unstage(const struct peal_comm *comm, const struct rt_row *row);
@@ -323,6 +329,37 @@ uint64_t rt_block_length(const struct peal_comm *comm, const struct rt_row *row,
 
 /* ---- exec.c: one call of a row; comm->in, out, call and digest are set */
 peal_status rt_run(struct peal_comm *comm, struct rt_row *row, peal_diag *diag);
+/* The same in parts: begins; goes as far as it can now; is told that nothing moved. */
+struct rt_progress {
+    int moved;
+    uint32_t running; /* lanes that have not ended */
+};
+void rt_begin(struct peal_comm *comm, struct rt_row *row);
+peal_status rt_pass(struct peal_comm *comm, struct rt_row *row, struct rt_progress *progress,
+                    peal_diag *diag);
+/* sleeps: gives the processor away. */
+peal_status rt_idle(struct peal_comm *comm, const struct rt_row *row, int sleeps, peal_diag *diag);
+
+/* ---- call.c: one call, as it begins and when all its lanes have ended */
+struct rt_call {
+    struct rt_args args;
+    const void *in;
+    void *out;
+    const size_t *send_counts; /* alltoallv; else NULL */
+    size_t *recv_counts;
+};
+peal_status rt_call_begin(struct peal_comm *comm, const struct rt_call *call, struct rt_row **row,
+                          peal_diag *diag);
+peal_status rt_call_end(struct peal_comm *comm, const struct rt_call *call,
+                        const struct rt_row *row, peal_diag *diag);
+
+/* ---- pending.c: calls that were started */
+struct rt_queue;
+peal_status rt_queue_make(struct peal_comm *comm, peal_diag *diag);
+/* What is outstanding ends with ABORTED. */
+void rt_queue_free(struct peal_comm *comm);
+/* Starts a call behind all others and waits for its end. */
+peal_status rt_queue_call(struct peal_comm *comm, const struct rt_call *call, peal_diag *diag);
 
 /* ---- engine_sm.c. 0: a packet has not arrived. -1: it carries another call's digest. */
 void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
@@ -364,6 +401,8 @@ void rt_fail(char *base, const struct rt_error *error);
 peal_status rt_failure(struct peal_comm *comm, peal_diag *diag);
 /* After a poll in vain. An error when the wait is over in vain, too. */
 peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag);
+/* The same for a caller who has other things to do. */
+peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag);
 uint64_t rt_pid_space(void);
 
 /* ---- */

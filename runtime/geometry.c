@@ -220,8 +220,8 @@ static peal_status check_args(const struct peal_comm *comm, const struct rt_args
 }
 
 /* The size of the message, counted as peal.h says: of its N blocks, if it has more than one. */
-peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row **row,
-                      peal_diag *diag)
+peal_status rt_find(const struct peal_comm *comm, struct rt_args args, struct rt_row **row,
+                    peal_diag *diag)
 {
     PEAL_TRY(check_args(comm, &args, diag));
     size_t blocks = peal_plan_collective(args.collective)->block_power ? comm->nranks : 1;
@@ -231,8 +231,14 @@ peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row
         return peal_fail(diag, PEAL_ERR_RANGE, "%zu elements are more than memory holds",
                          args.count);
     PEAL_TRY(find_row(comm, &args, bytes, row, diag));
+    return check_wire(*row, &args, diag);
+}
+
+peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row **row,
+                      peal_diag *diag)
+{
+    PEAL_TRY(rt_find(comm, args, row, diag));
     struct rt_row *found = *row;
-    PEAL_TRY(check_wire(found, &args, diag));
     if (!found->known || !rt_row_serves(found, args))
         learn(comm, found, &args);
     return PEAL_OK;

@@ -184,6 +184,23 @@ static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked
     return give_up(comm, blocked, PEAL_ERR_TIMEOUT, culprit, diag);
 }
 
+peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag)
+{
+    if (rt_world_failed(comm))
+        return rt_failure(comm, diag);
+    uint64_t now = rt_now_ns();
+    if (comm->polls == 1) {
+        comm->wait_start = now;
+        comm->next_look = now + LOOK_NS;
+    }
+    if (comm->polls >= UINT32_MAX / 2)
+        comm->polls = comm->spin + 2 * YIELDS_PER_LOOK;
+    if (now < comm->next_look)
+        return PEAL_OK;
+    comm->next_look = now + LOOK_NS;
+    return look(comm, blocked, now, diag);
+}
+
 /* comm->polls counts on from comm->spin since anything last moved. The clock is read only after
  * some yields in vain, so a wait may last that much longer than its deadline. */
 peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag)

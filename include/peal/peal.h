@@ -1083,6 +1083,56 @@ PEAL_API PEAL_CHECK peal_status peal_sendrecv(peal_comm *comm, const void *in, v
                                               size_t count, peal_dtype dtype, uint32_t from,
                                               uint32_t to, peal_diag *diag);
 PEAL_API PEAL_CHECK peal_status peal_barrier(peal_comm *comm, peal_diag *diag);
+/* Calls that are started and come to their end while the caller does other things. Any number may
+ * be outstanding on a comm; they are made in the order in which they were started, one behind the
+ * other, and blocking calls behind those. All ranks start the same calls in the same order. Their
+ * buffers and counts belong to peal from the start to the end. A handle is made once and started
+ * any number of times: nothing is allocated after its creation.
+ *
+ * They go on when a thread of the caller is in peal_start, peal_test, peal_wait, peal_comm_poll or
+ * a blocking call of the comm; or all the time, by a thread of the comm (peal_comm_thread).
+ *
+ * Threads: a comm and its handles are used by one thread at a time, as ever; the comm's own thread
+ * comes on top of that one. docs/embedding.md says more. */
+typedef struct peal_pending peal_pending;
+
+/* The arguments of a collective, as the blocking calls have them. */
+typedef struct peal_call {
+    size_t size;
+    peal_collective collective;
+    const void *in;
+    void *out;
+    size_t count;
+    peal_dtype dtype;
+    peal_op op;                /* where the collective reduces */
+    uint32_t root;             /* sendrecv: who sends */
+    uint32_t peer;             /* sendrecv: who receives */
+    const size_t *send_counts; /* alltoallv; else not looked at */
+    size_t *recv_counts;       /* the same; NULL: not wanted */
+} peal_call;
+/* clang-format off */
+#define PEAL_CALL_INIT {sizeof(peal_call), PEAL_ALLREDUCE, NULL, NULL, 0, PEAL_FLOAT32, PEAL_SUM, 0, 0, NULL, NULL}
+/* clang-format on */
+
+/* A handle for a call, which is not started yet. Errors: ARG, RANGE (no row serves it), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_pending_create(peal_comm *comm, const peal_call *call,
+                                                    peal_diag *diag, peal_pending **pending_out);
+/* Waits for its end, if it is outstanding. After the comm's end nothing is but to be destroyed. */
+PEAL_API void peal_pending_destroy(peal_pending *pending);
+/* Puts the call in line. Errors: ARG (outstanding, or the comm is gone); all others are told at the
+ * end of the call. */
+PEAL_API PEAL_CHECK peal_status peal_start(peal_pending *pending, peal_diag *diag);
+/* Does not wait. *done: 1 at its end, and then the result is that of the call. Errors: as the
+ * blocking calls, ARG (not started). */
+PEAL_API PEAL_CHECK peal_status peal_test(peal_pending *pending, int *done, peal_diag *diag);
+/* The same at its end. */
+PEAL_API PEAL_CHECK peal_status peal_wait(peal_pending *pending, peal_diag *diag);
+/* Goes on with what is outstanding as far as it goes now. */
+PEAL_API void peal_comm_poll(peal_comm *comm);
+/* 1: starts a thread that goes on with what is outstanding, and sleeps when nothing is; 0: ends it,
+ * when nothing is outstanding any more. Errors: ARG, MEMORY (no thread to be had). */
+PEAL_API PEAL_CHECK peal_status peal_comm_thread(peal_comm *comm, int on, peal_diag *diag);
+
 /* Ends every operation of the world with ERR_ABORTED. Any thread. */
 PEAL_API void peal_comm_abort(peal_comm *comm);
 
