@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The collectives: from the caller's arguments to the run of a row. */
+#include "clock.h"
 #include "comm.h"
 
 /* ---- the caller's buffers */
@@ -99,15 +100,24 @@ static inline peal_status begin(peal_comm *comm, const struct rt_call *call, str
         rt_counts_begin(comm, call->send_counts, call->args.count);
     if (comm->private_buffers)
         PEAL_TRY(rt_stage(comm, row, diag));
+    if (comm->measures)
+        comm->begun = rt_now_ns();
     enter(comm, row, in_place);
     *found = row;
     return PEAL_OK;
 }
 
-static inline void end(peal_comm *comm, const struct rt_row *row)
+static inline void end(peal_comm *comm, struct rt_row *row)
 {
-    if (comm->private_buffers)
+    if (comm->private_buffers) {
         rt_unstage(comm, row);
+        row->staged += comm->shared_in != comm->in || comm->shared_out != comm->out;
+        row->attached += comm->attached && comm->foreign;
+    }
+    row->calls++;
+    row->moved_bytes += row->message_bytes;
+    if (comm->measures)
+        row->time_ns += rt_now_ns() - comm->begun;
     atomic_store_explicit(&comm->board->done, comm->stamp, memory_order_release);
     comm->call++;
     comm->calls++;
@@ -131,8 +141,8 @@ static peal_status give_counts(const struct peal_comm *comm, const struct rt_cal
     return PEAL_OK;
 }
 
-peal_status rt_call_end(struct peal_comm *comm, const struct rt_call *call,
-                        const struct rt_row *row, peal_diag *diag)
+peal_status rt_call_end(struct peal_comm *comm, const struct rt_call *call, struct rt_row *row,
+                        peal_diag *diag)
 {
     end(comm, row);
     return call->send_counts ? give_counts(comm, call, diag) : PEAL_OK;

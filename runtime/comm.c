@@ -43,7 +43,22 @@ static int fits(const struct rt_layout *layout, const peal_table *table)
     struct rt_layout need;
     return rt_layout_make(table, layout->nranks, layout->heap_bytes, &need, NULL) == PEAL_OK &&
            need.nsems <= layout->nsems && need.packet_bytes <= layout->packet_bytes &&
-           need.scratch_bytes <= layout->scratch_bytes;
+           need.scratch_bytes <= layout->scratch_bytes && need.count_bytes <= layout->count_bytes;
+}
+
+peal_status rt_table_check(struct peal_world *world, peal_table *table, struct peal_hash128 *digest,
+                           peal_diag *diag)
+{
+    peal_status status;
+    for (uint32_t i = 0; i < table->nrows; i++)
+        if (!table->rows[i].plan)
+            return peal_fail(diag, PEAL_ERR_ARG, "row %u is not compiled", i);
+    PEAL_TRY(prove(world, table, diag));
+    if (!fits(&world->segment.layout, table))
+        return peal_fail(diag, PEAL_ERR_RANGE,
+                         "the world was made for a table that needs less memory");
+    *digest = digest_of(world->ctx, table, &status);
+    return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "out of memory");
 }
 
 /* ---- meeting */
@@ -188,6 +203,7 @@ void peal_comm_destroy(peal_comm *comm)
     rt_queue_free(comm);
     rt_worker_stop(comm);
     rt_attach_free(comm);
+    rt_trace_free(comm);
     rt_image_free(comm);
     peal_free(comm->ctx, comm, sizeof *comm);
     rt_world_release(world);

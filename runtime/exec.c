@@ -100,12 +100,28 @@ static inline enum outcome do_step(struct peal_comm *comm, const struct rt_row *
     }
 }
 
+/* As do_step, and notes when the step was first tried and when it was over. */
+static enum outcome traced_step(struct peal_comm *comm, const struct rt_row *row,
+                                struct rt_lane *lane, const struct rt_step *step)
+{
+    if (!lane->since)
+        lane->since = rt_now_ns();
+    enum outcome outcome = do_step(comm, row, lane, step);
+    if (outcome != WENT)
+        return outcome;
+    rt_trace_step(comm, row, lane, lane->since);
+    lane->since = 0;
+    return WENT;
+}
+
 /* Runs until the lane blocks or ends. *moved: whether any step was made. */
-static enum outcome run_lane(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
-                             int *moved)
+static inline enum outcome run_lane(struct peal_comm *comm, const struct rt_row *row,
+                                    struct rt_lane *lane, int traces, int *moved)
 {
     while (lane->pc != lane->last) {
-        enum outcome outcome = do_step(comm, row, lane, &row->steps[lane->pc]);
+        const struct rt_step *step = &row->steps[lane->pc];
+        enum outcome outcome =
+            traces ? traced_step(comm, row, lane, step) : do_step(comm, row, lane, step);
         if (outcome != WENT)
             return outcome;
         *moved = 1;
@@ -170,6 +186,7 @@ void rt_begin(struct peal_comm *comm, struct rt_row *row)
         lane->pc = lane->first;
         lane->trip = 0;
         lane->moved = 0;
+        lane->since = 0;
     }
 }
 
@@ -180,7 +197,9 @@ peal_status rt_pass(struct peal_comm *comm, struct rt_row *row, struct rt_progre
     progress->moved = 0;
     progress->running = 0;
     for (uint32_t i = 0; i < row->nlanes; i++) {
-        enum outcome outcome = run_lane(comm, row, &row->lanes[i], &progress->moved);
+        struct rt_lane *lane = &row->lanes[i];
+        enum outcome outcome = comm->trace ? run_lane(comm, row, lane, 1, &progress->moved)
+                                           : run_lane(comm, row, lane, 0, &progress->moved);
         if (outcome == STRANGE || outcome == LOST)
             return broken(comm, row, &row->lanes[i], outcome, diag);
         progress->running += outcome == BLOCKED;

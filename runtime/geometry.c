@@ -81,10 +81,12 @@ static void make_keys(struct rt_row *row)
     }
 }
 
-static void learn_buffers(struct rt_row *row)
+static void learn_buffers(const struct peal_comm *comm, struct rt_row *row)
 {
+    uint64_t blocks = peal_plan_collective(row->collective)->block_power ? comm->nranks : 1;
     uintptr_t align = row->elem_bytes - 1;
     row->block_bytes = (uint64_t)row->count * row->elem_bytes;
+    row->message_bytes = blocks * row->block_bytes;
     row->in_bytes = row->in.blocks * row->block_bytes;
     row->out_bytes = row->out.blocks * row->block_bytes;
     row->alias_bytes = row->alias * row->block_bytes;
@@ -120,7 +122,7 @@ static void learn(const struct peal_comm *comm, struct rt_row *row, const struct
     row->op = args->op;
     row->elem_bytes = elem_bytes;
     row->tile = row->tile_bytes / elem_bytes;
-    learn_buffers(row);
+    learn_buffers(comm, row);
     if (!same_cut) {
         cut_chunks(row);
         row->trips = count_trips(row);

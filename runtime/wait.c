@@ -175,6 +175,8 @@ static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked
     uint32_t late;
     atomic_store_explicit(&comm->board->lane, blocked->lane, memory_order_relaxed);
     atomic_store_explicit(&comm->board->step, blocked->step, memory_order_relaxed);
+    atomic_store_explicit(&comm->board->awaited, blocked->culprit, memory_order_relaxed);
+    atomic_store_explicit(&comm->board->waiting, comm->stamp, memory_order_release);
     peal_status found = look_at_peers(comm, &culprit, &late);
     if (found != PEAL_OK)
         return give_up(comm, blocked, found, culprit, diag);

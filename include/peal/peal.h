@@ -1136,6 +1136,78 @@ PEAL_API PEAL_CHECK peal_status peal_comm_thread(peal_comm *comm, int on, peal_d
 /* Ends every operation of the world with ERR_ABORTED. Any thread. */
 PEAL_API void peal_comm_abort(peal_comm *comm);
 
+/* Another table in the place of the comm's, between two calls: all ranks ask for it behind the same
+ * call, with equal tables, which must need no more memory than the one that the world was made for.
+ * All take it, or all keep the old one. Handles of pending calls stay good, counters begin anew.
+ * Errors: ARG (calls are outstanding), RANGE (too large), UNPROVEN, MEMORY: of this rank, whereupon
+ * the others get MISMATCH, as they do for unequal tables; TIMEOUT, PEER: the comm is unusable. */
+PEAL_API PEAL_CHECK peal_status peal_comm_replace(peal_comm *comm, peal_table *table,
+                                                  peal_diag *diag);
+
+/* What a comm has done by one row of its table. */
+typedef struct peal_counter {
+    size_t size;
+    peal_collective collective;
+    uint32_t root;
+    uint32_t peer;
+    uint64_t max_bytes; /* of the row */
+    char algorithm[64];
+    uint32_t engines;  /* bit 1 << engine of those that move, on any rank */
+    uint64_t calls;    /* that have ended well */
+    uint64_t bytes;    /* of their messages, as sizes are counted */
+    uint64_t staged;   /* calls whose private buffers were staged on this rank, */
+    uint64_t attached; /* and those in which others attached to them */
+    double time_us;    /* from entry to return, of calls made while the comm measured */
+} peal_counter;
+/* Of row `index`. Errors: ARG (past the last). */
+PEAL_API PEAL_CHECK peal_status peal_comm_counter(const peal_comm *comm, uint32_t index,
+                                                  peal_counter *counter);
+/* 1: calls are timed from now on, which costs two looks at the clock each; 0: they are not. */
+PEAL_API PEAL_CHECK peal_status peal_comm_measure(peal_comm *comm, int on);
+
+/* One step of a lane, as it was made. */
+typedef struct peal_trace_event {
+    size_t size;
+    uint64_t call; /* number, from 1 */
+    uint32_t row;  /* of the table */
+    uint32_t rank;
+    uint32_t lane;
+    uint32_t step; /* of the lane, as peal_table_step counts */
+    uint32_t trip;
+    int waits;         /* 1: a wait, from the first look to the last */
+    uint64_t bytes;    /* of the tile; of other engines than sm what was handed over to them */
+    uint64_t start_ns; /* monotonic clock of the host */
+    uint64_t end_ns;
+} peal_trace_event;
+/* Records the next `events` steps of this rank; 0: no more, and forgets those. When it does not
+ * record, it costs nothing. Errors: ARG (calls are outstanding), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_comm_trace(peal_comm *comm, uint32_t events, peal_diag *diag);
+/* What was recorded, in the order in which it ended. Errors: ARG (past the last). */
+PEAL_API PEAL_CHECK peal_status peal_comm_traced(const peal_comm *comm, uint32_t index,
+                                                 peal_trace_event *event);
+/* Writes recorded steps, of any ranks of one host and in any order, as the timeline that
+ * peal_sim_write predicts ("trace"). The table is the comm's. Errors: ARG, MEMORY, and the
+ * writer's. */
+PEAL_API PEAL_CHECK peal_status peal_trace_write(const peal_table *table,
+                                                 const peal_trace_event *events, uint32_t count,
+                                                 peal_write_fn write, void *user, peal_diag *diag);
+
+/* Where a rank stands, as it has told the others. */
+typedef struct peal_rank_state {
+    size_t size;
+    int joined;
+    uint32_t pid;
+    uint32_t entered;  /* number of the last call it has entered, modulo 2^32; 0: none */
+    uint32_t returned; /* and of the last it has returned from */
+    int waits;         /* 1: in it, it has waited for some milliseconds, */
+    uint32_t lane;     /* there, */
+    uint32_t step;
+    uint32_t awaited; /* for this rank; UINT32_MAX: none */
+} peal_rank_state;
+/* Any thread, at any time: what to look at when nothing moves. Errors: ARG. */
+PEAL_API PEAL_CHECK peal_status peal_world_rank(const peal_world *world, uint32_t rank,
+                                                peal_rank_state *state);
+
 typedef struct peal_comm_info {
     size_t size;
     uint32_t rank;
