@@ -341,6 +341,7 @@ static int plan_jobs(struct bench *bench, const peal_fabric *fabric, struct job 
     uint32_t kept = 0;
     CLI_TRY(read_request(bench->cli, &request));
     request.ranks = crew->ranks;
+    request.private_buffers |= crew->procs && !crew->registered;
     for (uint32_t i = 0, next; i < crew->njobs; i = next) {
         struct action action = jobs[i].action;
         int skip = 0;

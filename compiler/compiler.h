@@ -325,6 +325,8 @@ double peal_planner_bound(const struct planner *planner, uint64_t bytes);
 /* 1: of so many channels, each with so many steps a rank, all programs together would take longer
  * to make and prove than they are worth. One channel never does, nor what is asked for. */
 int peal_planner_too_long(const struct planner *planner, uint32_t channels, uint64_t steps);
+/* Adds to all candidates what it costs that peers do not reach callers' buffers, if so. */
+void peal_planner_private(struct planner *planner);
 /* Keeps the candidates of one order of reduction. Errors: UNSUPPORTED. */
 peal_status peal_planner_one_order(struct planner *planner, peal_diag *diag);
 /* `share` of the message travels over the hop, at `scale` of its bandwidth. */

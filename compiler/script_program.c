@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program of a script: its memory, its hops, and the order of its signals once all are known. */
+/* The program of a script: its memory, its hops, and the order of its signals once all are known.
+ */
 #include "script.h"
 
 #include <string.h>

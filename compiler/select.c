@@ -220,7 +220,8 @@ static void describe(const struct planner *planner, uint32_t index, uint64_t min
     info->max_bytes = max_bytes;
     peal_candidate_cost(candidate, min_bytes, &low);
     peal_candidate_cost(candidate, max_bytes, &high);
-    peal_copy_text(info->algorithm, sizeof info->algorithm, peal_candidate_name(planner, candidate));
+    peal_copy_text(info->algorithm, sizeof info->algorithm,
+                   peal_candidate_name(planner, candidate));
     algo->detail(candidate, info->detail, sizeof info->detail);
     info->channels = candidate->channels;
     info->hop_bytes = (uint64_t)(candidate->hop_share * (double)max_bytes);
@@ -480,6 +481,7 @@ static peal_status enumerate(struct planner *planner, peal_diag *diag)
 {
     uint32_t first = planner->count;
     peal_status status = enumerate_corners(planner);
+    peal_planner_private(planner);
     for (uint32_t i = first; i < planner->count; i++)
         name_binding(planner, &planner->candidates[i]);
     if (status != PEAL_OK)
@@ -679,8 +681,7 @@ peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric *fabric, const peal
         return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");
     if (peal_import(&wanted, sizeof wanted, request) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_ARG, "request of an unknown version");
-    peal_status status =
-        plan_with(ctx, fabric, request, wanted.policy, &failed, diag, table_out);
+    peal_status status = plan_with(ctx, fabric, request, wanted.policy, &failed, diag, table_out);
     if (status == PEAL_OK || !failed || !wanted.policy_fallback)
         return status;
     return plan_with(ctx, fabric, request, NULL, &failed, NULL, table_out);

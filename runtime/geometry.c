@@ -81,10 +81,12 @@ static void make_keys(struct rt_row *row)
     }
 }
 
-static void learn_buffers(struct rt_row *row)
+static void learn_buffers(const struct peal_comm *comm, struct rt_row *row)
 {
+    uint64_t blocks = peal_plan_collective(row->collective)->block_power ? comm->nranks : 1;
     uintptr_t align = row->elem_bytes - 1;
     row->block_bytes = (uint64_t)row->count * row->elem_bytes;
+    row->message_bytes = blocks * row->block_bytes;
     row->in_bytes = row->in.blocks * row->block_bytes;
     row->out_bytes = row->out.blocks * row->block_bytes;
     row->alias_bytes = row->alias * row->block_bytes;
@@ -120,7 +122,7 @@ static void learn(const struct peal_comm *comm, struct rt_row *row, const struct
     row->op = args->op;
     row->elem_bytes = elem_bytes;
     row->tile = row->tile_bytes / elem_bytes;
-    learn_buffers(row);
+    learn_buffers(comm, row);
     if (!same_cut) {
         cut_chunks(row);
         row->trips = count_trips(row);
@@ -232,8 +234,8 @@ static size_t counted_blocks(const struct peal_comm *comm, peal_collective colle
 }
 
 /* The size of the message, counted as peal.h says: of its N blocks, if it has more than one. */
-peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row **row,
-                      peal_diag *diag)
+peal_status rt_find(const struct peal_comm *comm, struct rt_args args, struct rt_row **row,
+                    peal_diag *diag)
 {
     PEAL_TRY(check_args(comm, &args, diag));
     size_t blocks = counted_blocks(comm, args.collective);
@@ -243,8 +245,14 @@ peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row
         return peal_fail(diag, PEAL_ERR_RANGE, "%zu elements are more than memory holds",
                          args.count);
     PEAL_TRY(find_row(comm, &args, bytes, row, diag));
+    return check_wire(*row, &args, diag);
+}
+
+peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row **row,
+                      peal_diag *diag)
+{
+    PEAL_TRY(rt_find(comm, args, row, diag));
     struct rt_row *found = *row;
-    PEAL_TRY(check_wire(found, &args, diag));
     if (!found->known || !rt_row_serves(found, args))
         learn(comm, found, &args);
     return PEAL_OK;

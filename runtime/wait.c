@@ -307,6 +307,8 @@ static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked
     struct cause cause;
     atomic_store_explicit(&comm->board->lane, blocked->lane, memory_order_relaxed);
     atomic_store_explicit(&comm->board->step, blocked->step, memory_order_relaxed);
+    atomic_store_explicit(&comm->board->awaited, blocked->culprit, memory_order_relaxed);
+    atomic_store_explicit(&comm->board->waiting, comm->stamp, memory_order_release);
     look_at_peers(comm, &cause);
     if (cause.status != PEAL_OK)
         return give_up(comm, blocked, &cause, diag);
@@ -318,6 +320,23 @@ static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked
         return PEAL_OK;
     blame(blocked, &cause);
     return give_up(comm, blocked, &cause, diag);
+}
+
+peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag)
+{
+    if (rt_world_failed(comm))
+        return rt_failure(comm, diag);
+    uint64_t now = rt_now_ns();
+    if (comm->polls == 1) {
+        comm->wait_start = now;
+        comm->next_look = now + LOOK_NS;
+    }
+    if (comm->polls >= UINT32_MAX / 2)
+        comm->polls = comm->spin + 2 * YIELDS_PER_LOOK;
+    if (now < comm->next_look)
+        return PEAL_OK;
+    comm->next_look = now + LOOK_NS;
+    return look(comm, blocked, now, diag);
 }
 
 /* comm->polls counts on from comm->spin since anything last moved. The clock is read only after

@@ -436,10 +436,13 @@ typedef struct peal_request {
      * chooses without it; 0: it is the error of the call. */
     const peal_policy *policy;
     int policy_fallback;
+    /* 1: callers' buffers will be private to their processes (peal_world_params): what peers reach
+     * of them is copied once more, and schedules are chosen accordingly. */
+    int private_buffers;
 } peal_request;
 #define PEAL_DEPTH_MAX 8u
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0, NULL, 0}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0, NULL, 0, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
@@ -494,13 +497,13 @@ typedef struct peal_block {
  * (docs/lua-algorithms.md has the vocabulary and what a schedule has to be like). */
 typedef struct peal_script_params {
     size_t size;
-    const char *name; /* of the algorithm: [a-z0-9-]+, up to 63, not a built-in one's */
-    const char *path; /* of the text it was written in, for messages; NULL: none */
+    const char *name;           /* of the algorithm: [a-z0-9-]+, up to 63, not a built-in one's */
+    const char *path;           /* of the text it was written in, for messages; NULL: none */
     peal_collective collective; /* not barrier or alltoallv, nor a list of pairs */
     uint32_t ranks;
     uint32_t root;
     uint32_t peer;
-    uint32_t chunks; /* of the message, equal; a multiple of its blocks */
+    uint32_t chunks;          /* of the message, equal; a multiple of its blocks */
     const peal_block *blocks; /* custom: at least one; else NULL */
     uint32_t nblocks;
 } peal_script_params;
@@ -539,9 +542,9 @@ PEAL_API PEAL_CHECK peal_status peal_script_stage(peal_script *script, peal_diag
  * its result, where the line is the last that touched it. MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_script_check(const peal_script *script, peal_diag *diag);
 /* The script that an algorithm written in Lua (docs/lua-algorithms.md) makes for a request: runs
- * the text in a sandbox, then checks the script. `name` is what messages call the text. Errors: ARG,
- * UNSUPPORTED (it serves another collective; or a library without Lua), INPUT and UNPROVEN with
- * path and line, LIMIT, MEMORY. */
+ * the text in a sandbox, then checks the script. `name` is what messages call the text. Errors:
+ * ARG, UNSUPPORTED (it serves another collective; or a library without Lua), INPUT and UNPROVEN
+ * with path and line, LIMIT, MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_script_load(peal_ctx *ctx, const peal_fabric *fabric,
                                                  const peal_request *request, const char *text,
                                                  size_t bytes, const char *name, peal_diag *diag,
@@ -635,11 +638,11 @@ typedef struct peal_script_limits {
 #define PEAL_SCRIPT_LIMITS_INIT {sizeof(peal_script_limits), 0, 0, 0, 0, NULL, NULL}
 /* clang-format on */
 
-typedef struct peal_script {
+typedef struct peal_policy_text {
     const char *name; /* what errors call it */
     const char *text;
     size_t bytes;
-} peal_script;
+} peal_policy_text;
 
 /* A policy of one script, or of several, where each refines what the ones before it have decided.
  * Keeps copies. Each script is compiled and run once, so that errors come early, and again for
@@ -647,9 +650,8 @@ typedef struct peal_script {
  * by any number of threads at once. limits: NULL for defaults. Errors: ARG, INPUT (with line, and
  * the calls that led there), LIMIT (a script's budget or memory was used up), UNSUPPORTED (built
  * without Lua), MEMORY. */
-PEAL_API PEAL_CHECK peal_status peal_policy_create(peal_ctx *ctx, const peal_script *scripts,
-                                                   uint32_t count,
-                                                   const peal_script_limits *limits,
+PEAL_API PEAL_CHECK peal_status peal_policy_create(peal_ctx *ctx, const peal_policy_text *scripts,
+                                                   uint32_t count, const peal_script_limits *limits,
                                                    peal_diag *diag, peal_policy **policy_out);
 PEAL_API void peal_policy_destroy(peal_policy *policy);
 /* What scripts can reach, for editors: annotations of the Lua language server. Errors: UNSUPPORTED,
@@ -702,7 +704,8 @@ PEAL_API PEAL_CHECK peal_status peal_table_id(const peal_table *table, uint32_t 
  * They live as long as the table. */
 PEAL_API const uint32_t *peal_table_pairs(const peal_table *table, uint32_t row,
                                           uint32_t *count_out);
-/* Block `index` of a row of custom, whose lists live as long as the table. ERR_ARG past the last. */
+/* Block `index` of a row of custom, whose lists live as long as the table. ERR_ARG past the last.
+ */
 PEAL_API PEAL_CHECK peal_status peal_table_block(const peal_table *table, uint32_t row,
                                                  uint32_t index, peal_block *block);
 PEAL_API PEAL_CHECK peal_status peal_table_lanes(const peal_table *table, uint32_t row,
@@ -1328,6 +1331,56 @@ PEAL_API PEAL_CHECK peal_status peal_custom(peal_comm *comm, const void *in, voi
                                             size_t count, peal_dtype dtype, peal_op op,
                                             peal_diag *diag);
 PEAL_API PEAL_CHECK peal_status peal_barrier(peal_comm *comm, peal_diag *diag);
+/* Calls that are started and come to their end while the caller does other things. Any number may
+ * be outstanding on a comm; they are made in the order in which they were started, one behind the
+ * other, and blocking calls behind those. All ranks start the same calls in the same order. Their
+ * buffers and counts belong to peal from the start to the end. A handle is made once and started
+ * any number of times: nothing is allocated after its creation.
+ *
+ * They go on when a thread of the caller is in peal_start, peal_test, peal_wait, peal_comm_poll or
+ * a blocking call of the comm; or all the time, by a thread of the comm (peal_comm_thread).
+ *
+ * Threads: a comm and its handles are used by one thread at a time, as ever; the comm's own thread
+ * comes on top of that one. docs/embedding.md says more. */
+typedef struct peal_pending peal_pending;
+
+/* The arguments of a collective, as the blocking calls have them. */
+typedef struct peal_call {
+    size_t size;
+    peal_collective collective;
+    const void *in;
+    void *out;
+    size_t count;
+    peal_dtype dtype;
+    peal_op op;                /* where the collective reduces */
+    uint32_t root;             /* sendrecv: who sends */
+    uint32_t peer;             /* sendrecv: who receives */
+    const size_t *send_counts; /* alltoallv; else not looked at */
+    size_t *recv_counts;       /* the same; NULL: not wanted */
+} peal_call;
+/* clang-format off */
+#define PEAL_CALL_INIT {sizeof(peal_call), PEAL_ALLREDUCE, NULL, NULL, 0, PEAL_FLOAT32, PEAL_SUM, 0, 0, NULL, NULL}
+/* clang-format on */
+
+/* A handle for a call, which is not started yet. Errors: ARG, RANGE (no row serves it), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_pending_create(peal_comm *comm, const peal_call *call,
+                                                    peal_diag *diag, peal_pending **pending_out);
+/* Waits for its end, if it is outstanding. After the comm's end nothing is but to be destroyed. */
+PEAL_API void peal_pending_destroy(peal_pending *pending);
+/* Puts the call in line. Errors: ARG (outstanding, or the comm is gone); all others are told at the
+ * end of the call. */
+PEAL_API PEAL_CHECK peal_status peal_start(peal_pending *pending, peal_diag *diag);
+/* Does not wait. *done: 1 at its end, and then the result is that of the call. Errors: as the
+ * blocking calls, ARG (not started). */
+PEAL_API PEAL_CHECK peal_status peal_test(peal_pending *pending, int *done, peal_diag *diag);
+/* The same at its end. */
+PEAL_API PEAL_CHECK peal_status peal_wait(peal_pending *pending, peal_diag *diag);
+/* Goes on with what is outstanding as far as it goes now. */
+PEAL_API void peal_comm_poll(peal_comm *comm);
+/* 1: starts a thread that goes on with what is outstanding, and sleeps when nothing is; 0: ends it,
+ * when nothing is outstanding any more. Errors: ARG, MEMORY (no thread to be had). */
+PEAL_API PEAL_CHECK peal_status peal_comm_thread(peal_comm *comm, int on, peal_diag *diag);
+
 /* Ends every operation of the world with ERR_ABORTED. Any thread. */
 PEAL_API void peal_comm_abort(peal_comm *comm);
 /* The asynchronous error: what has ended the comm, also while a call blocks in another thread.
@@ -1336,6 +1389,79 @@ PEAL_API PEAL_CHECK peal_status peal_comm_error(const peal_comm *comm, peal_diag
 /* After an error: lost[r] is 1 for each rank that is known to have ended, to be stopped or to be
  * out of reach, else 0; an entry for each rank. For peal_world_split. */
 PEAL_API PEAL_CHECK peal_status peal_comm_lost(peal_comm *comm, unsigned char *lost);
+
+/* Another table in the place of the comm's, between two calls: all ranks ask for it behind the same
+ * call, with equal tables, which must need no more memory than the one that the world was made for.
+ * All take it, or all keep the old one. Handles of pending calls stay good, counters begin anew.
+ * Errors: ARG (calls are outstanding), UNSUPPORTED (ranks on several hosts), RANGE (too large),
+ * UNPROVEN, MEMORY: of this rank, whereupon
+ * the others get MISMATCH, as they do for unequal tables; TIMEOUT, PEER: the comm is unusable. */
+PEAL_API PEAL_CHECK peal_status peal_comm_replace(peal_comm *comm, peal_table *table,
+                                                  peal_diag *diag);
+
+/* What a comm has done by one row of its table. */
+typedef struct peal_counter {
+    size_t size;
+    peal_collective collective;
+    uint32_t root;
+    uint32_t peer;
+    uint64_t max_bytes; /* of the row */
+    char algorithm[64];
+    uint32_t engines;  /* bit 1 << engine of those that move, on any rank */
+    uint64_t calls;    /* that have ended well */
+    uint64_t bytes;    /* of their messages, as sizes are counted */
+    uint64_t staged;   /* calls whose private buffers were staged on this rank, */
+    uint64_t attached; /* and those in which others attached to them */
+    double time_us;    /* from entry to return, of calls made while the comm measured */
+} peal_counter;
+/* Of row `index`. Errors: ARG (past the last). */
+PEAL_API PEAL_CHECK peal_status peal_comm_counter(const peal_comm *comm, uint32_t index,
+                                                  peal_counter *counter);
+/* 1: calls are timed from now on, which costs two looks at the clock each; 0: they are not. */
+PEAL_API PEAL_CHECK peal_status peal_comm_measure(peal_comm *comm, int on);
+
+/* One step of a lane, as it was made. */
+typedef struct peal_trace_event {
+    size_t size;
+    uint64_t call; /* number, from 1 */
+    uint32_t row;  /* of the table */
+    uint32_t rank;
+    uint32_t lane;
+    uint32_t step; /* of the lane, as peal_table_step counts */
+    uint32_t trip;
+    int waits;         /* 1: a wait, from the first look to the last */
+    uint64_t bytes;    /* of the tile; of other engines than sm what was handed over to them */
+    uint64_t start_ns; /* monotonic clock of the host */
+    uint64_t end_ns;
+} peal_trace_event;
+/* Records the next `events` steps of this rank; 0: no more, and forgets those. When it does not
+ * record, it costs nothing. Errors: ARG (calls are outstanding), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_comm_trace(peal_comm *comm, uint32_t events, peal_diag *diag);
+/* What was recorded, in the order in which it ended. Errors: ARG (past the last). */
+PEAL_API PEAL_CHECK peal_status peal_comm_traced(const peal_comm *comm, uint32_t index,
+                                                 peal_trace_event *event);
+/* Writes recorded steps, of any ranks of one host and in any order, as the timeline that
+ * peal_sim_write predicts ("trace"). The table is the comm's. Errors: ARG, MEMORY, and the
+ * writer's. */
+PEAL_API PEAL_CHECK peal_status peal_trace_write(const peal_table *table,
+                                                 const peal_trace_event *events, uint32_t count,
+                                                 peal_write_fn write, void *user, peal_diag *diag);
+
+/* Where a rank stands, as it has told the others. */
+typedef struct peal_rank_state {
+    size_t size;
+    int joined;
+    uint32_t pid;
+    uint32_t entered;  /* number of the last call it has entered, modulo 2^32; 0: none */
+    uint32_t returned; /* and of the last it has returned from */
+    int waits;         /* 1: in it, it has waited for some milliseconds, */
+    uint32_t lane;     /* there, */
+    uint32_t step;
+    uint32_t awaited; /* for this rank; UINT32_MAX: none */
+} peal_rank_state;
+/* Any thread, at any time: what to look at when nothing moves. Errors: ARG. */
+PEAL_API PEAL_CHECK peal_status peal_world_rank(const peal_world *world, uint32_t rank,
+                                                peal_rank_state *state);
 
 typedef struct peal_comm_info {
     size_t size;
