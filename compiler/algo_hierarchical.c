@@ -219,8 +219,11 @@ static int runs_through(const struct planner *planner, const struct level_layout
 {
     if (planner->request.collective == PEAL_BROADCAST)
         return planner->group.nhosts > 1 && planner->group.n <= PLAN_ENUMERATE_RANKS;
-    return planner->request.collective == PEAL_ALLREDUCE && layout->levels == 2 &&
-           layout->part[1] == PART_TREE && planner->group.n <= PLAN_ENUMERATE_RANKS &&
+    int reduces = planner->request.collective == PEAL_REDUCE ||
+                  (planner->request.collective == PEAL_ALLREDUCE && layout->levels == 2 &&
+                   layout->part[1] == PART_TREE);
+    return reduces && layout->levels == 2 && planner->group.n <= PLAN_ENUMERATE_RANKS &&
+           planner->group.nhosts > 1 &&
            (layout->size[0] == 1 ||
             (planner->group.direct_hosts && layout->part[0] == PART_DIRECT));
 }

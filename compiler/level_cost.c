@@ -272,10 +272,17 @@ static void cost_direct(struct costing *c, uint32_t lane)
     load_phase(c, c->share, 0);
     c->stage.gap_us *= gaps(c, n - 1.0);
     c->stage.depth = c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS;
-    /* A fold of inputs waits for their owners to enter, then for its loads to return. */
-    if (folds && c->first && !c->phase->level)
-        c->stage.alpha_us *= 2;
     double moved = c->direct || !c->phase->level ? (n - 1) * c->share : 0;
+    /* A fold of inputs waits for their owners to enter, then for its loads to return: for each of
+     * the pieces that follow each other, of which a deputy folds the root's, too. */
+    if (folds && c->first && c->direct && c->layout->runs > 1) {
+        double folded = peal_level_deputed(c->layout, c->planner) ? 2 : 1;
+        c->stage.chain = 1;
+        c->stage.alpha_us *= folded;
+        moved = folded * (n + 1) / 2.0 * c->share;
+    } else if (folds && c->first && !c->phase->level) {
+        c->stage.alpha_us *= 2;
+    }
     end(c, moved);
     if (!folds || (c->first && c->direct))
         return;
