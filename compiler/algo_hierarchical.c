@@ -378,8 +378,7 @@ static void prepare(struct build *b, const struct candidate *candidate)
         return;
     }
     peal_level_scratch(b->layout, b->planner);
-    if (b->layout->runs > 1)
-        b->in_flight = BURST_EVENTS; /* a transfer to each of two peers for each piece */
+    b->in_flight = peal_level_events(b->layout);
     b->plan->nchunks = candidate->chunks;
     b->plan->nsems = (uint16_t)(LEVEL_SEMS * b->layout->levels * candidate->channels);
     add_regions(b, candidate->channels);

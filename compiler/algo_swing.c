@@ -61,7 +61,7 @@ static peal_status make_shape(const struct ring_orders *orders, uint32_t word, u
 /* ---- whole messages */
 
 static void cost_step(struct planner *planner, const struct butterfly *shapes, uint32_t count,
-                      uint32_t k, struct stage *stage)
+                      uint32_t k, struct stage *stage, int *async)
 {
     for (uint32_t s = 0; s < count; s++)
         for (uint32_t place = 0; place < shapes[s].n; place++) {
@@ -70,8 +70,10 @@ static void cost_step(struct planner *planner, const struct butterfly *shapes, u
             peal_planner_hop(planner, shapes[s].member[place], shapes[s].member[round.to], &hop);
             peal_planner_load(planner, &hop, 1.0 / count, hop.scale);
             peal_stage_hop(stage, &hop);
+            *async |= peal_plan_engine_async(hop.engine);
         }
-    stage->gap_us = 0; /* one message at a time */
+    if (!*async)
+        stage->gap_us = 0; /* one message at a time */
 }
 
 /* The stages of any number of channels that use `count` shapes. */
@@ -82,7 +84,8 @@ static struct candidate cost_whole(struct planner *planner, const struct butterf
         .algo = ALGO_SWING, .variant = WHOLE, .torus = word, .max_bytes = UINT64_MAX};
     for (uint32_t k = shapes->rounds; k-- > 0;) {
         struct stage stage = {.levels = 1, .chain = 1};
-        cost_step(planner, shapes, count, k, &stage);
+        int async = 0;
+        cost_step(planner, shapes, count, k, &stage, &async);
         peal_candidate_stage(planner, &candidate, &stage, 0);
     }
     peal_candidate_total(planner, &candidate);
@@ -92,13 +95,16 @@ static struct candidate cost_whole(struct planner *planner, const struct butterf
 static peal_status add_whole(struct planner *planner, struct candidate candidate, uint32_t rounds,
                              uint32_t channels)
 {
-    double lane_share[BUTTERFLY_ROUNDS_MAX];
+    double stored[BUTTERFLY_ROUNDS_MAX], folded[BUTTERFLY_ROUNDS_MAX];
     candidate.channels = candidate.chunks = candidate.lanes = channels;
     candidate.slots = 2ull * (rounds + 1) * channels;
     candidate.hop_share = 1.0 / channels;
-    for (uint32_t k = 0; k < rounds; k++)
-        lane_share[k] = 2.5; /* out to the slot, and two in and one out to add up */
-    peal_butterfly_lane_rate(planner, &candidate, lane_share);
+    for (uint32_t k = 0; k < rounds; k++) {
+        stored[k] = candidate.stage[k].gap_us > 0 ? 0 : 1; /* or by another engine */
+        folded[k] = 1;
+        candidate.stage[k].gap_us *= channels - 1.0;
+    }
+    peal_butterfly_lane_rate(planner, &candidate, stored, folded);
     return peal_planner_add(planner, &candidate);
 }
 

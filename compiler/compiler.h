@@ -100,6 +100,8 @@ void peal_load_add(struct load *load, const struct topo_path *path, double share
 /* What the busiest resource of the path is busy with, per byte of the message; own: without
  * siblings. */
 double peal_load_of(const struct load *load, const struct topo_path *path, int own);
+/* Microseconds per byte of a transfer that has the path to itself. */
+double peal_load_alone(const struct topo_path *path, double scale);
 /* A resource is `us` per byte longer busy, `own` of it for the group. */
 void peal_load_use(struct load *load, uint64_t resource, double us, double own);
 
@@ -111,6 +113,7 @@ enum algorithm {
     ALGO_COUNT
 };
 #define ALGO_ANY ALGO_COUNT
+#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table */
 
 enum twohop_order { TWOHOP_RAIL, TWOHOP_INSIDE_OUT, TWOHOP_INSIDE_SLOTS, TWOHOP_ORDERS };
 
@@ -155,6 +158,8 @@ struct stage {
     double us_per_byte;       /* of the tile (the whole message's worth of one trip) */
     double alone_us_per_byte; /* the same, without siblings */
     double slack_us_per_byte; /* of it, what the start-up covers: other hops of a ring are wider */
+    double beside_us_per_byte; /* what others carry there, beside one channel of the stage */
+    int back;                  /* 1: of the way back, which begins when all pieces are through */
     double load_us;           /* the part of it that the busiest resource sets */
     double alone_load_us;
     uint64_t resource; /* which binds */
@@ -197,6 +202,10 @@ struct candidate {
     double total_us_per_byte;                /* load of the busiest resource over all stages */
     uint64_t total_resource;
     double alone_total_us_per_byte;
+    /* The planner's, where ranks of one memory were measured: bandwidths are then those of a rank
+     * that copies 1e9 bytes a second. */
+    const struct topo_memory *memory;
+    const struct script_times *times; /* script: instead of stages */
 };
 
 struct cost {
@@ -221,6 +230,7 @@ struct planner {
     enum algorithm algorithm; /* asked for, or ALGO_ANY */
     enum corner corner;       /* of the candidates being made, or of the one being lowered */
     uint64_t digest;          /* of the fabric */
+    struct topo_memory memory; /* count 0: not measured */
     uint32_t *pairs;          /* the request's, from and to by turns; its own copy */
     uint32_t npairs;
     uint32_t levels; /* asked for, as bits; 0: choose */
@@ -233,6 +243,10 @@ struct planner {
     uint32_t nforests;         /* packed: kept until plans are made of them */
     uint32_t forests_capacity;
     struct pack_forest *forests;
+    peal_script *script; /* the request's; its own copy, NULL: none */
+    uint32_t nscript_times;
+    uint32_t script_times_capacity;
+    struct script_times **script_times; /* of its candidates */
 };
 
 /* Adds a copy; channels and tile already set, stages costed. */
@@ -246,6 +260,17 @@ void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
 void peal_stage_lane(const struct planner *planner, struct stage *stage, double lane_share);
 /* When the transfer is over, a lane moves so much. */
 void peal_stage_then(const struct planner *planner, struct stage *stage, double lane_share);
+/* When the transfer is over, a lane reads and writes lane_share (halved) to fold, while all lanes
+ * of its rank together read `sources` of the message. */
+void peal_stage_fold(const struct planner *planner, struct stage *stage, double lane_share,
+                     double sources);
+/* The same where other engines move: a channel's fold meets the transfers of the others. */
+void peal_stage_fold_beside(const struct planner *planner, struct stage *stage, double channels,
+                            double lane_share, double sources);
+/* What a transfer takes that has a resource for `own` to itself, when others that carry `beside` go
+ * over it in each turn, and the link rests for `apart` between two of each: it meets them for a part
+ * of the time alone, d = own + beside * d / (apart + d). */
+double peal_beside_us(double own, double beside, double apart);
 /* Empties planner->total into the candidate. */
 void peal_candidate_total(struct planner *planner, struct candidate *candidate);
 
@@ -303,6 +328,9 @@ peal_status peal_planner_one_order(struct planner *planner, peal_diag *diag);
 void peal_planner_load(struct planner *planner, const struct hop *hop, double share, double scale);
 /* Bytes per second / 1e9 that one lane moves: an SM's share, or without bound on a host. */
 double peal_planner_lane_gbs(const struct planner *planner);
+/* Microseconds in which an accelerator's lanes together read a byte to reduce it; 0 on a host, whose
+ * lanes are the cores that do it. */
+double peal_planner_fold_us(const struct planner *planner);
 
 /* ---- building programs ---------------------------------------------------- */
 #define BURST_EVENTS                                                                               \
@@ -337,6 +365,7 @@ struct build {
     uint32_t jump;               /* and from one slot to the next, 0: 1 */
     struct level_layout *layout; /* hierarchical: made by prepare, freed with the emission */
     const struct packed *packed; /* packed: its trees and chunks */
+    const struct script_program *script;
     peal_status status;          /* sticky */
 };
 /* Begins the program of a rank: the slice is empty. */
@@ -377,6 +406,8 @@ void peal_build_await_last(struct build *b);
 void peal_build_await_free(struct build *b);
 /* Awaits every event the lane has used; belongs in post. */
 void peal_build_drain(struct build *b);
+/* Waits until the transfer of an event has read its source. */
+void peal_build_await_event(struct build *b, uint32_t event);
 int peal_build_direct(const struct build *b, uint32_t peer);
 /* The engine of a plain move to the peer. */
 uint8_t peal_build_engine(const struct build *b, uint32_t peer);
@@ -390,6 +421,8 @@ peal_status peal_emission_begin(const struct planner *planner, const peal_fabric
                                 const struct candidate *candidate, uint64_t min_bytes,
                                 uint64_t max_bytes, peal_diag *diag,
                                 struct emission **emission_out);
+/* A table that was asked to reduce in one order, and has been proven, does. */
+peal_status peal_table_check_order(const peal_table *table, peal_diag *diag);
 /* Sets the head's origin: a hash of all that the programs follow from. */
 peal_status peal_emission_origin(const struct planner *planner, const struct candidate *candidate,
                                  struct peal_plan *head);
@@ -417,7 +450,13 @@ struct algo {
 #define ALGORITHM(id, name) extern const struct algo peal_algo_##name;
 #include "algorithms.def"
 #undef ALGORITHM
+extern const struct algo peal_algo_script;
 const struct algo *peal_algo_get(enum algorithm algo);
+/* For people, and what a request asks for: a script's is its own. */
+const char *peal_candidate_name(const struct planner *planner, const struct candidate *candidate);
+/* Takes the request's script, which has to fit it. */
+peal_status peal_planner_script(struct planner *planner, peal_diag *diag);
+void peal_planner_forget_scripts(struct planner *planner);
 /* Reads the request's words for hierarchical schedules into the planner. */
 peal_status peal_level_request(struct planner *planner, peal_diag *diag);
 void peal_level_layout_free(struct level_layout *layout);
@@ -619,10 +658,10 @@ void peal_butterfly_lane(struct build *b, const struct butterfly *shape, uint32_
  * of the last place, whose ranges wrap around. */
 peal_status peal_butterfly_messages(const struct butterfly *shape, int blocks,
                                     uint32_t messages[BUTTERFLY_ROUNDS_MAX]);
-/* Holds stages to what the candidate's lanes, one a channel, move; lane_share: as for
- * peal_candidate_stage, of each stage and of all lanes. */
+/* Holds stages to what the candidate's lanes, one a channel, do: of each stage, the shares that all
+ * of them store elsewhere, and then fold. */
 void peal_butterfly_lane_rate(const struct planner *planner, struct candidate *candidate,
-                              const double *lane_share);
+                              const double *stored, const double *folded);
 /* Adds candidates of 1, 2, 4 ... channels like `candidate`, whose channels take turns with the
  * shapes. */
 peal_status peal_butterfly_enumerate(struct planner *planner, struct candidate candidate,

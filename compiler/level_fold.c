@@ -348,6 +348,9 @@ void peal_level_fold(struct level_run *run, const struct level_phase *phase)
     uint32_t rounds = peal_level_rounds(run->layout, phase->level);
     f.outputs_all = rounds;
     peal_build_lane(f.b);
+    /* All others' pieces leave from what is there, and wait for nothing but their slots. */
+    if (phase->way.part == PART_DIRECT && !phase->way.single && (!f.before || run->layout->whole))
+        f.b->in_flight = BURST_EVENTS;
     enter(&f);
     peal_build_section(f.b, 1);
     for (uint32_t q = 0; q < rounds; q++) {
@@ -361,6 +364,7 @@ void peal_level_fold(struct level_run *run, const struct level_phase *phase)
     }
     settle(&f);
     peal_build_drain(f.b);
+    f.b->in_flight = peal_level_events(run->layout);
     if (run->collective == PEAL_REDUCE_SCATTER)
         leave_pulled(&f);
     if (run->collective == PEAL_REDUCE)

@@ -35,18 +35,21 @@ static void hear_holders(const struct level_run *run, uint32_t which)
 
 /* ---- broadcast ------------------------------------------------------------------------ */
 
-/* Piece q of every shard. */
+/* Piece q of every shard. Channels begin with different holders, since their lanes have one link
+ * after the other. */
 static void deal(const struct level_run *run, const struct level_phase *phase, uint32_t q)
 {
     struct build *b = run->b;
+    uint32_t others = run->peers.n - 1;
     if (run->shard != NO_RANK) {
         uint32_t chunk = peal_level_chunk(run, phase, q, run->peers.self);
         struct plan_operand in = peal_op_user(b->self, PLAN_BUF_IN, chunk);
         struct plan_operand out = peal_op_user(b->self, PLAN_BUF_OUT, chunk);
         peal_build_move(b, chunk, 1, &in, 1, &out, PEAL_ENGINE_SM, 0);
     }
-    for (uint32_t i = 1; i < run->peers.n; i++) {
-        uint32_t peer = other_holder(run, i);
+    for (uint32_t i = 0; i < others; i++) {
+        uint32_t nth = (i + run->channel * others / run->channels) % others;
+        uint32_t peer = other_holder(run, 1 + nth);
         if (peer == NO_RANK)
             continue;
         uint32_t chunk = peal_level_chunk(run, phase, q, peer);

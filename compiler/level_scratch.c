@@ -31,6 +31,11 @@ uint32_t peal_level_window(const struct level_layout *layout, uint32_t level,
     return way->part != PART_RING ? 1 : min_of(most, LEVEL_WINDOW);
 }
 
+uint32_t peal_level_events(const struct level_layout *layout)
+{
+    return layout->runs > 1 ? BURST_EVENTS : BUILD_EVENTS;
+}
+
 static uint32_t inbox_width(const struct level_layout *layout, uint32_t level,
                             const struct level_way *way)
 {
@@ -68,7 +73,7 @@ static void fold_level(struct level_layout *layout, const struct planner *planne
     if (handed_on(layout, level, planner->request.collective))
         layout->cell_width[level] = min_of(peal_level_cells(layout, level, &way), LEVEL_WINDOW);
     if (!reached && part != PART_DIRECT)
-        layout->stage_width[level] = layout->runs > 1 ? BURST_EVENTS : BUILD_EVENTS;
+        layout->stage_width[level] = peal_level_events(layout);
 }
 
 void peal_level_scratch(struct level_layout *layout, const struct planner *planner)

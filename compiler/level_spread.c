@@ -158,7 +158,7 @@ static void exchange(struct spread *s, uint32_t q)
         hand_on(s);
         for (uint32_t i = 0; i < place.kids; i++) {
             push(s, chunk, src, &place, i);
-            if (s->after && i >= BUILD_EVENTS)
+            if (s->after && i >= s->b->in_flight)
                 arrive(s, q, behind++);
         }
     }
@@ -243,6 +243,8 @@ void peal_level_spread(struct level_run *run, const struct level_phase *phase)
     uint32_t rounds = peal_level_rounds(run->layout, phase->level);
     s.outputs_all = rounds * peal_level_roots(run->layout, phase->level, way);
     peal_build_lane(s.b);
+    if (way->part == PART_DIRECT && !way->single)
+        s.b->in_flight = BURST_EVENTS;
     if (run->collective == PEAL_ALLGATHER)
         enter_gather(&s);
     if (run->collective == PEAL_BROADCAST)
@@ -259,4 +261,5 @@ void peal_level_spread(struct level_run *run, const struct level_phase *phase)
                 visit(&s, q, root);
         }
     peal_build_drain(s.b);
+    s.b->in_flight = peal_level_events(run->layout);
 }

@@ -5,7 +5,7 @@
  * changes a program and is not in here would let two plans meet under one name: what a candidate
  * gains in parameters has to be added.
  */
-#include "compiler.h"
+#include "script.h"
 
 #include <string.h>
 
@@ -37,6 +37,12 @@ static void put_request(struct peal_buf *out, const struct planner *planner)
     put_number(out, planner->npairs);
     for (size_t i = 0; i < 2 * (size_t)planner->npairs; i++)
         put_number(out, planner->pairs[i]);
+}
+
+static void put_script(struct peal_buf *out, const struct planner *planner)
+{
+    put_text(out, planner->script->name);
+    put_number(out, peal_script_digest(planner->script));
 }
 
 static void put_candidate(struct peal_buf *out, const struct candidate *candidate)
@@ -92,6 +98,8 @@ peal_status peal_emission_origin(const struct planner *planner, const struct can
     put_text(&out, peal_version());
     put_request(&out, planner);
     put_candidate(&out, candidate);
+    if (candidate->algo == ALGO_SCRIPT)
+        put_script(&out, planner);
     put_head(&out, head);
     peal_status status = out.status;
     if (status == PEAL_OK)
