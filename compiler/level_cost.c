@@ -314,7 +314,8 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     load_phase(c, c->share, 0);
     int loads = folds && c->first && c->direct && !c->phase->level;
     /* One store to all, or the entry that all wait for, is told of one by one. */
-    double told_us = c->direct && (!folds || loads) ? (n - 2) * c->stage.gap_us : 0;
+    uint32_t tells = !folds || roots(c) == n ? n - 1 : roots(c);
+    double told_us = c->direct && (!folds || loads) ? (tells - 1) * c->stage.gap_us : 0;
     c->stage.gap_us *= told_us > 0 ? 0 : gaps(c, n - 1.0);
     c->stage.depth = c->direct ? LEVEL_WINDOW : BURST_EVENTS;
     /* A fold of inputs waits for their owners to enter, then for its loads to return. */
