@@ -10,11 +10,11 @@ struct costs {
     const struct butterfly *shapes;
     uint32_t nshapes;
     uint32_t messages[BUTTERFLY_ROUNDS_MAX];
-    double last_us;                /* that gap */
-    struct candidate candidate;    /* of one channel whose lane takes no time */
-    double stored[STAGES_MAX];     /* of the message, by lanes */
-    double queued_us[STAGES_MAX];  /* gaps of one channel's messages of another engine, and one */
-    double folded[STAGES_MAX];     /* and what has come, when it is there */
+    double last_us;               /* that gap */
+    struct candidate candidate;   /* of one channel whose lane takes no time */
+    double stored[STAGES_MAX];    /* of the message, by lanes */
+    double queued_us[STAGES_MAX]; /* gaps of one channel's messages of another engine, and one */
+    double folded[STAGES_MAX];    /* and what has come, when it is there */
 };
 
 /* Round k of the reduce-scatter, or, backwards, of the allgather. */

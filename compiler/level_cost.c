@@ -20,10 +20,10 @@ struct costing {
     int alike; /* one host's load between hosts is that of all */
     struct level_peers peers;
     struct stage stage;
-    int direct;      /* all hops of the stage are loads and stores */
-    double share;    /* of the message: one root's piece, in a trip */
-    double way_us;   /* the longest way to or from any of many roots of a host, start-ups alone */
-    double hop_us;   /* the longest start-up of the phase's hops, and the largest gap */
+    int direct;    /* all hops of the stage are loads and stores */
+    double share;  /* of the message: one root's piece, in a trip */
+    double way_us; /* the longest way to or from any of many roots of a host, start-ups alone */
+    double hop_us; /* the longest start-up of the phase's hops, and the largest gap */
     double hop_gap_us;
     double link_us;  /* a byte over the narrowest of them, alone */
     uint64_t pushed; /* bit i: other engines move what stage i does */
@@ -284,9 +284,9 @@ static double gaps(const struct costing *c, double messages)
 }
 
 /*
- * Where pieces are handed on one by one, a lane waits once a round for what its peers send, whatever
- * it has under way itself, or, loading inputs, in each piece: between two pieces counts that share
- * of a start-up, and what the lane sends and folds.
+ * Where pieces are handed on one by one, a lane waits once a round for what its peers send,
+ * whatever it has under way itself, or, loading inputs, in each piece: between two pieces counts
+ * that share of a start-up, and what the lane sends and folds.
  */
 static void add_turn(struct costing *c, uint32_t lane, double alpha_us, double fold_us, int loads)
 {
@@ -431,8 +431,11 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
     }
     double lanes = folds ? 1 + fan / 2.0 : c->direct ? (1 + fan) / 2.0 : 0;
     /* Results go to outputs, which take any number of tiles; partial sums to finite slots. A
-     * transfer of another engine has ended before that of the next tile begins. */
-    c->stage.depth = !c->direct ? 1 : folds ? LEVEL_TREE_DEPTH : LEVEL_WINDOW;
+     * transfer of another engine has ended before that of the next tile begins; of two trees the
+     * one that a rank is a leaf of fills the gaps. */
+    c->stage.depth = folds ? LEVEL_TREE_DEPTH : c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS / fan;
+    if ((!c->direct && trees == 1) || !c->stage.depth)
+        c->stage.depth = 1;
     end(c, lanes * c->share);
 }
 
@@ -459,7 +462,8 @@ static void set_way(struct costing *c, uint32_t first, uint32_t levels, uint32_t
             candidate->stage[i].depth = LEVEL_WINDOW;
         }
         turn.lane = ++*lane;
-        if ((turn.depth == 1 || turn.alpha_us > way_us / levels) && candidate->nstages < STAGES_MAX - 6)
+        if ((turn.depth == 1 || turn.alpha_us > way_us / levels) &&
+            candidate->nstages < STAGES_MAX - 6)
             candidate->stage[candidate->nstages++] = turn;
     }
 }
@@ -514,7 +518,8 @@ static void cost_double(struct costing *c, uint32_t lane)
     }
 }
 
-/* The last stage takes a lane at least `us` for each byte of the message, shared by the channels. */
+/* The last stage takes a lane at least `us` for each byte of the message, shared by the channels.
+ */
 static void lane_holds(struct costing *c, double us)
 {
     struct stage *stage = &c->candidate->stage[c->candidate->nstages - 1];

@@ -339,8 +339,7 @@ void peal_level_fold(struct level_run *run, const struct level_phase *phase)
     f.outputs_all = rounds;
     peal_build_lane(f.b);
     /* All others' pieces leave from what is there, and wait for nothing but their slots. */
-    if (phase->way.part == PART_DIRECT && !phase->way.single &&
-        (!f.before || run->layout->whole))
+    if (phase->way.part == PART_DIRECT && !phase->way.single && (!f.before || run->layout->whole))
         f.b->in_flight = BURST_EVENTS;
     enter(&f);
     peal_build_section(f.b, 1);
