@@ -363,10 +363,12 @@ static void cost_ring(struct costing *c, uint32_t lane)
         c->stage.alpha_us *=
             (double)steps * peal_level_rounds(c->layout, c->phase->level) / c->candidate->cells;
     /* Two sources and a destination in a fold, of which loads and stores also send; else one. */
-    double lanes = c->direct ? (folds ? 1.5 : 1) : 0, pieces = c->fine ? steps : 1;
+    int behind = folds && !c->direct && c->phase->level == 0; /* as in rings: gamma */
+    double lanes = folds ? (c->direct ? 1.5 : behind ? 0 : 0.75) : (c->direct ? 1 : 0);
+    double pieces = c->fine ? steps : 1;
     end(c, lanes * c->share * pieces);
     one_piece(c);
-    if (folds && !c->direct)
+    if (behind)
         peal_stage_fold_beside(c->planner, &c->candidate->stage[c->candidate->nstages - 1],
                                c->candidate->channels,
                                1.5 * c->share * pieces / c->candidate->channels, 2 * c->share);
