@@ -58,6 +58,7 @@ struct cli {
     char **operand;
     uint32_t operands;
     struct team team;
+    struct launch *launch; /* launch.h */
 };
 
 struct verb {

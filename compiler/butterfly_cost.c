@@ -180,7 +180,7 @@ static peal_status add(const struct costs *costs, uint32_t channels)
     if (planner->request.collective == PEAL_ALLGATHER ||
         planner->request.collective == PEAL_BROADCAST) /* no slots, nothing to tile for */
         return peal_planner_add(planner, &candidate);
-    candidate.slots = 2ull * (n - 1 + (n + 1) / 2) * channels;
+    candidate.slots = 2ull * (n - 1 + costs->shapes->reach[1]) * channels;
     if (!planner->request.tile_bytes) /* half the slots, as long as whole chunks fit the bound */
         PEAL_TRY(peal_planner_add(planner, &candidate));
     candidate.tile_bytes = tile_of(planner, candidate.slots);

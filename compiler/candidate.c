@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cost of a candidate: its stages one after the other for the first tile, then, for each
  * further tile, what the busiest lane or resource needs. */
-#include "compiler.h"
+#include "script.h"
 
 #include <string.h>
 
@@ -10,6 +10,8 @@ peal_status peal_planner_add(struct planner *planner, const struct candidate *ca
     PEAL_TRY(peal_grow(planner->ctx, (void **)&planner->candidates, &planner->capacity,
                        (size_t)planner->count + 1, sizeof *candidate, 4096));
     planner->candidates[planner->count] = *candidate;
+    if (planner->memory.count[TOPO_USE_LOAD])
+        planner->candidates[planner->count].memory = &planner->memory;
     planner->candidates[planner->count++].corner = planner->corner;
     return PEAL_OK;
 }
@@ -216,7 +218,70 @@ static void cost_further_tiles(const struct candidate *candidate, double tile, d
                       cells * (trips - 1) * alpha;
 }
 
+/* A script's times have been found by going through it; scale: of its copies. */
+static void cost_script(const struct candidate *candidate, const struct script_curve *curve,
+                        double total_us_per_byte, double bytes, double scale, struct cost *cost)
+{
+    double trips = trips_of(candidate, bytes), tile = bytes / trips * scale;
+    double interval = peal_script_curve_at(curve->interval, tile), least = total_us_per_byte * tile;
+    *cost = (struct cost){.resource = candidate->total_resource};
+    cost->time_us = peal_script_curve_at(curve->first, tile) +
+                    (trips - 1) * (interval > least ? interval : least);
+    cost->alpha_us = curve->first[0] + (trips - 1) * curve->interval[0];
+    if (cost->time_us < total_us_per_byte * bytes * scale)
+        cost->time_us = total_us_per_byte * bytes * scale;
+    cost->alpha_us = cost->alpha_us < cost->time_us ? cost->alpha_us : cost->time_us;
+}
+
+/* What reaches into the buffers of callers, which nobody else writes meanwhile. */
+static enum topo_rate_use use_of(const struct candidate *candidate)
+{
+    return candidate->algo == ALGO_TWOSHOT || candidate->algo == ALGO_DIRECT ||
+                   candidate->algo == ALGO_ONESHOT
+               ? TOPO_USE_LOAD
+               : TOPO_USE_EXCHANGE;
+}
+
+/* In one memory a rank's copies take, by the size of the message, so many times what they take at
+ * 1e9 bytes a second. */
+static double memory_scale(const struct candidate *candidate, uint64_t bytes)
+{
+    if (!candidate->memory || !bytes)
+        return 1;
+    double us = peal_topo_memory_us(candidate->memory, use_of(candidate), (double)bytes);
+    return us * 1e3 / (double)bytes;
+}
+
+static void cost_stages(const struct candidate *candidate, uint64_t bytes, struct cost *cost);
+
+static void cost_in_memory(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
+{
+    struct candidate scaled = *candidate;
+    double scale = memory_scale(candidate, bytes);
+    scaled.total_us_per_byte *= scale;
+    for (uint32_t i = 0; i < scaled.nstages; i++) {
+        scaled.stage[i].us_per_byte *= scale;
+        scaled.stage[i].slack_us_per_byte *= scale;
+    }
+    cost_stages(&scaled, bytes, cost);
+}
+
 void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
+{
+    if (candidate->times)
+        cost_script(candidate, &candidate->times->curve[0], candidate->total_us_per_byte,
+                    (double)bytes, memory_scale(candidate, bytes), cost);
+    else if (candidate->memory)
+        cost_in_memory(candidate, bytes, cost);
+    else
+        cost_stages(candidate, bytes, cost);
+    if (!candidate->memory)
+        return;
+    cost->alpha_us += candidate->memory->entry_us;
+    cost->time_us += candidate->memory->entry_us;
+}
+
+static void cost_stages(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
 {
     double trips = trips_of(candidate, (double)bytes), cells = candidate->cells;
     cells = cells > 1 ? cells : 1;
@@ -236,6 +301,11 @@ double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes
 {
     struct candidate alone = *candidate;
     struct cost cost;
+    if (candidate->times) {
+        cost_script(candidate, &candidate->times->curve[1], candidate->alone_total_us_per_byte,
+                    (double)bytes, memory_scale(candidate, bytes), &cost);
+        return cost.time_us + (candidate->memory ? candidate->memory->entry_us : 0);
+    }
     for (uint32_t i = 0; i < alone.nstages; i++)
         alone.stage[i].us_per_byte = alone.stage[i].alone_us_per_byte;
     alone.total_us_per_byte = alone.alone_total_us_per_byte;

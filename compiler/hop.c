@@ -8,6 +8,8 @@ double peal_planner_lane_gbs(const struct planner *planner)
     if (planner->corner == CORNER_COPY &&
         !peal_plan_collective(planner->request.collective)->reduces)
         return 1e9;
+    if (planner->memory.count[TOPO_USE_LOAD])
+        return 1;
     return peal_topo_lane_gbs(planner->fabric, 0);
 }
 

@@ -432,12 +432,13 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
         c->stage.gap_us *= (double)(folds && trees == 2 ? 1 : fan) * channels - 1;
     }
     double lanes = folds ? 1 + fan / 2.0 : c->direct ? (1 + fan) / 2.0 : 0;
-    /* Results go to outputs, which take any number of tiles; partial sums to finite slots. A
-     * transfer of another engine has ended before that of the next tile begins; of two trees the
-     * one that a rank is a leaf of fills the gaps. */
-    c->stage.depth = folds ? LEVEL_TREE_DEPTH : c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS / fan;
-    if ((!c->direct && trees == 1) || !c->stage.depth)
-        c->stage.depth = 1;
+    /* Results go to outputs, which take any number of tiles; partial sums to finite slots. Each
+     * piece has an event for each peer it goes to; its transfer waits for no credit, but has ended
+     * before that of the same piece of the next tile begins. */
+    uint32_t runs = c->layout->runs, events = runs > 1 ? BURST_EVENTS : BUILD_EVENTS;
+    uint32_t away = folds || events >= runs * fan ? runs : events / fan;
+    c->stage.depth = !c->direct ? away : folds ? LEVEL_TREE_DEPTH * runs : LEVEL_WINDOW;
+    c->stage.depth = c->stage.depth ? c->stage.depth : 1;
     end(c, lanes * c->share);
 }
 
@@ -716,7 +717,7 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
     struct level_phase phase[LEVEL_PHASES];
     uint32_t root = planner->request.root, lane = 0;
     uint32_t rank = typical_rank(layout, root);
-    PEAL_TRY(peal_level_peers_init(&c.peers, layout));
+    PEAL_TRY(peal_level_peers_init(&c.peers, layout, peal_level_most_peers(layout)));
     c.at = peal_alloc(planner->ctx, planner->group.n * sizeof *c.at);
     if (!c.at) {
         peal_level_peers_free(&c.peers, layout);

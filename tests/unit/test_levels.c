@@ -172,7 +172,7 @@ START_TEST(near_the_bound)
           [PEAL_REDUCE_SCATTER] = 103,
           [PEAL_ALLGATHER] = 103,
           [PEAL_BROADCAST] = 106,
-          [PEAL_REDUCE] = 107,
+          [PEAL_REDUCE] = 110,
           [PEAL_SCATTER] = 102,
           [PEAL_GATHER] = 102}},
         {"cluster-h100-128.xml",
@@ -180,7 +180,7 @@ START_TEST(near_the_bound)
           [PEAL_REDUCE_SCATTER] = 105,
           [PEAL_ALLGATHER] = 105,
           [PEAL_BROADCAST] = 109,
-          [PEAL_REDUCE] = 109,
+          [PEAL_REDUCE] = 113,
           [PEAL_SCATTER] = 102,
           [PEAL_GATHER] = 102}},
     };

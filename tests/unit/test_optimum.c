@@ -12,7 +12,7 @@
 
 #define RANKS_MAX 64u
 #define BYTES (8ull << 30)
-#define CLOSE 0.985       /* of the optimum */
+#define CLOSE 0.99        /* of the optimum */
 #define CLOSE_FOLDED 0.97 /* where partial sums wait for slots to be free again */
 
 static struct test_heap heap;
