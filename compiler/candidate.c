@@ -285,7 +285,8 @@ static void cost_stages(const struct candidate *candidate, uint64_t bytes, struc
 {
     double trips = trips_of(candidate, (double)bytes), cells = candidate->cells;
     cells = cells > 1 ? cells : 1;
-    double tile = (double)bytes / (trips * cells), least = candidate->total_us_per_byte * (double)bytes;
+    double tile = (double)bytes / (trips * cells),
+           least = candidate->total_us_per_byte * (double)bytes;
     *cost = (struct cost){0, 0, candidate->total_resource, 0};
     cost_first_tile(candidate, tile, cost);
     if (trips * cells >= 2)

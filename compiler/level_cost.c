@@ -315,7 +315,8 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     load_phase(c, c->share, 0);
     int loads = folds && c->first && c->direct && !c->phase->level;
     /* One store to all, or the entry that all wait for, is told of one by one. */
-    double told_us = c->direct && (!folds || loads) ? (n - 2) * c->stage.gap_us : 0;
+    uint32_t tells = !folds || roots(c) == n ? n - 1 : roots(c);
+    double told_us = c->direct && (!folds || loads) ? (tells - 1) * c->stage.gap_us : 0;
     c->stage.gap_us *= told_us > 0 ? 0 : gaps(c, n - 1.0);
     c->stage.depth = c->direct ? LEVEL_WINDOW : BURST_EVENTS;
     /* A fold of inputs waits for their owners to enter, then for its loads to return. */
@@ -368,10 +369,12 @@ static void cost_ring(struct costing *c, uint32_t lane)
         c->stage.alpha_us *=
             (double)steps * peal_level_rounds(c->layout, c->phase->level) / c->candidate->cells;
     /* Two sources and a destination in a fold, of which loads and stores also send; else one. */
-    double lanes = c->direct ? (folds ? 1.5 : 1) : 0, pieces = c->fine ? steps : 1;
+    int behind = folds && !c->direct && c->phase->level == 0; /* as in rings: gamma */
+    double lanes = folds ? (c->direct ? 1.5 : behind ? 0 : 0.75) : (c->direct ? 1 : 0);
+    double pieces = c->fine ? steps : 1;
     end(c, lanes * c->share * pieces);
     one_piece(c);
-    if (folds && !c->direct)
+    if (behind)
         peal_stage_fold_beside(c->planner, &c->candidate->stage[c->candidate->nstages - 1],
                                c->candidate->channels,
                                1.5 * c->share * pieces / c->candidate->channels, 2 * c->share);
