@@ -155,12 +155,12 @@ struct stage {
     uint32_t depth; /* pieces in flight between two lanes; 0: SLOT_DEPTH */
     double alpha_us;
     double gap_us;
-    double us_per_byte;       /* of the tile (the whole message's worth of one trip) */
-    double alone_us_per_byte; /* the same, without siblings */
-    double slack_us_per_byte; /* of it, what the start-up covers: other hops of a ring are wider */
+    double us_per_byte;        /* of the tile (the whole message's worth of one trip) */
+    double alone_us_per_byte;  /* the same, without siblings */
+    double slack_us_per_byte;  /* of it, what the start-up covers: other hops of a ring are wider */
     double beside_us_per_byte; /* what others carry there, beside one channel of the stage */
     int back;                  /* 1: of the way back, which begins when all pieces are through */
-    double load_us;           /* the part of it that the busiest resource sets */
+    double load_us;            /* the part of it that the busiest resource sets */
     double alone_load_us;
     uint64_t resource; /* which binds */
     int lane_bound;    /* 1: the lane's own rate binds, not a resource */
@@ -271,8 +271,8 @@ void peal_stage_fold(const struct planner *planner, struct stage *stage, double 
 void peal_stage_fold_beside(const struct planner *planner, struct stage *stage, double channels,
                             double lane_share, double sources);
 /* What a transfer takes that has a resource for `own` to itself, when others that carry `beside` go
- * over it in each turn, and the link rests for `apart` between two of each: it meets them for a part
- * of the time alone, d = own + beside * d / (apart + d). */
+ * over it in each turn, and the link rests for `apart` between two of each: it meets them for a
+ * part of the time alone, d = own + beside * d / (apart + d). */
 double peal_beside_us(double own, double beside, double apart);
 /* Empties planner->total into the candidate. */
 void peal_candidate_total(struct planner *planner, struct candidate *candidate);
@@ -333,8 +333,8 @@ peal_status peal_planner_one_order(struct planner *planner, peal_diag *diag);
 void peal_planner_load(struct planner *planner, const struct hop *hop, double share, double scale);
 /* Bytes per second / 1e9 that one lane moves: an SM's share, or without bound on a host. */
 double peal_planner_lane_gbs(const struct planner *planner);
-/* Microseconds in which an accelerator's lanes together read a byte to reduce it; 0 on a host, whose
- * lanes are the cores that do it. */
+/* Microseconds in which an accelerator's lanes together read a byte to reduce it; 0 on a host,
+ * whose lanes are the cores that do it. */
 double peal_planner_fold_us(const struct planner *planner);
 
 /* ---- building programs ---------------------------------------------------- */
