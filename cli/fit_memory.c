@@ -27,12 +27,11 @@
 #define SIZES 16u
 #define LATENT 0.15 /* at least this part of a time has to be copying, to tell a rate */
 
-/* The loads, then the exchanges. */
-static const char *const algorithms[] = {"twoshot", "doubling", "halving", "ring",
-                                         "swing",   "star",     "tree",    "oneshot"};
+/* Those that load, store and exchange, then others, of which only start-ups are looked at. */
+static const char *const algorithms[] = {"pull",  "twoshot", "doubling", "halving", "ring",
+                                         "swing", "star",    "tree",     "oneshot"};
 #define ALGORITHMS COUNT_OF(algorithms)
-#define LOADS 1u     /* the first: what reaches into callers' buffers */
-#define EXCHANGES 5u /* up to here */
+static const uint32_t first_of[PEAL_MEMORY_USE_COUNT + 1] = {0, 1, 2, 6};
 
 struct measuring {
     struct cli *cli;
@@ -44,7 +43,7 @@ struct measuring {
     double steps[ALGORITHMS][SIZES];  /* start-ups */
     double copies[ALGORITHMS][SIZES]; /* us at 1e9 bytes a second */
     double alpha_us, entry_us;
-    peal_memory_rate rate[2 * SIZES];
+    peal_memory_rate rate[PEAL_MEMORY_USE_COUNT * SIZES];
     uint32_t rates;
 };
 
@@ -56,9 +55,10 @@ static int make_unit(struct measuring *m)
     peal_diag diag = PEAL_DIAG_INIT;
     int length = snprintf(text, sizeof text,
                           "<peal version=\"1\"><host ranks=\"%lu\"/><cost link=\"shm\" "
-                          "alpha-us=\"1\" gap-us=\"0\" beta-gbs=\"1000\"/><memory><rate "
-                          "use=\"load\" bytes=\"1\" gbs=\"1\"/><rate use=\"exchange\" "
-                          "bytes=\"1\" gbs=\"1\"/></memory></peal>",
+                          "alpha-us=\"1\" gap-us=\"0\" beta-gbs=\"1000\"/><memory>"
+                          "<rate use=\"load\" bytes=\"1\" gbs=\"1\"/>"
+                          "<rate use=\"store\" bytes=\"1\" gbs=\"1\"/>"
+                          "<rate use=\"exchange\" bytes=\"1\" gbs=\"1\"/></memory></peal>",
                           (unsigned long)m->ranks);
     return say_diag(
         peal_fabric_parse(m->cli->ctx, text, (size_t)length, "unit costs", NULL, &diag, &m->unit),
@@ -183,38 +183,43 @@ static double rate_of(const struct measuring *m, uint32_t size, uint32_t from, u
     return count ? rate[count / 2] : 0;
 }
 
-static void add_rates(struct measuring *m, int exchange, uint32_t from, uint32_t to)
+/* Where nothing but start-ups was seen, all of a time counts. */
+static double least_rate(const struct measuring *m)
+{
+    uint32_t last = m->sizes - 1;
+    for (uint32_t a = 0; a < ALGORITHMS; a++)
+        if (m->us[a][last] > 0)
+            return m->copies[a][last] / m->us[a][last];
+    return 1;
+}
+
+/* Of too many ranks for the algorithms of a use, those that exchange tell the rates. */
+static void add_rates(struct measuring *m, peal_memory_use use)
 {
     uint32_t before = m->rates;
-    for (uint32_t s = 1; s < m->sizes; s++) {
-        double gbs = rate_of(m, s, from, to);
-        if (gbs > 0)
-            m->rate[m->rates++] =
-                (peal_memory_rate){sizeof(peal_memory_rate), exchange, m->size[s], gbs};
+    for (int turn = 0; turn < 2 && m->rates == before; turn++) {
+        uint32_t of = turn ? PEAL_MEMORY_EXCHANGE : use;
+        for (uint32_t s = 1; s < m->sizes; s++) {
+            double gbs = rate_of(m, s, first_of[of], first_of[of + 1]);
+            if (gbs > 0)
+                m->rate[m->rates++] = (peal_memory_rate){sizeof *m->rate, use, m->size[s], gbs};
+        }
     }
-    if (m->rates > before)
-        return;
-    if (exchange == 0) { /* too many ranks for it */
-        add_rates(m, exchange, LOADS, EXCHANGES);
-        return;
-    }
-    uint32_t last = m->sizes - 1, a = from; /* nothing but start-ups was seen: all of it, then */
-    while (a + 1 < to && !(m->us[a][last] > 0))
-        a++;
-    double gbs = m->us[a][last] > 0 ? m->copies[a][last] / m->us[a][last] : 1;
-    m->rate[m->rates++] =
-        (peal_memory_rate){sizeof(peal_memory_rate), exchange, m->size[last], gbs};
+    if (m->rates == before)
+        m->rate[m->rates++] =
+            (peal_memory_rate){sizeof *m->rate, use, m->size[m->sizes - 1], least_rate(m)};
 }
 
 static void show_memory(const struct measuring *m, FILE *file)
 {
+    static const char *const uses[] = {"load", "store", "exchange"};
     char text[NUMBER_TEXT], size[NUMBER_TEXT];
     fprintf(file, "memory, %lu ranks: a call takes %s us", (unsigned long)m->ranks,
             real_text(m->entry_us, text));
     fprintf(file, " and %s us a step; a rank copies, GB/s\n", real_text(m->alpha_us, text));
     for (uint32_t i = 0; i < m->rates; i++)
-        fprintf(file, "  %-8s %8s  %s\n", m->rate[i].exchange ? "exchange" : "load",
-                size_text(m->rate[i].bytes, size), real_text(m->rate[i].gbs, text));
+        fprintf(file, "  %-8s %8s  %s\n", uses[m->rate[i].use], size_text(m->rate[i].bytes, size),
+                real_text(m->rate[i].gbs, text));
     fputc('\n', file);
 }
 
@@ -225,8 +230,8 @@ static int measure(struct measuring *m, FILE *shown)
     CLI_TRY(make_unit(m));
     CLI_TRY(measure_all(m));
     fit_latency(m);
-    add_rates(m, 0, 0, LOADS);
-    add_rates(m, 1, LOADS, EXCHANGES);
+    for (int use = 0; use < PEAL_MEMORY_USE_COUNT; use++)
+        add_rates(m, (peal_memory_use)use);
     if (shown)
         show_memory(m, shown);
     CLI_TRY(output_open(m->cli, &output));
