@@ -15,9 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TURNS 3u
+#define TURNS 6u
 #define BUDGET_US 12000u
-#define ROUNDS 6u /* bursts within that */
 #define LOW 64u
 #define HIGH (64u << 20)
 #define HIGH_LEAST 4096u
@@ -104,7 +103,7 @@ static int run_plan(struct measuring *m, uint32_t which, peal_table *table)
                                           .dtype = PEAL_FLOAT32,
                                           .op = PEAL_SUM,
                                           .warmup = 2,
-                                          .rounds = ROUNDS,
+                                          .rounds = job_bursts(m->size[s]),
                                           .calls = 1,
                                           .budget_us = BUDGET_US};
     crew.jobs = jobs;
