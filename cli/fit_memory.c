@@ -26,11 +26,15 @@
 #define SIZES 16u
 #define LATENT 0.15 /* at least this part of a time has to be copying, to tell a rate */
 
-/* Those that load, store and exchange, then others, of which only start-ups are looked at. */
+/* Those that load, store and exchange; of the last only start-ups are looked at. */
 static const char *const algorithms[] = {"pull",  "twoshot", "doubling", "halving", "ring",
                                          "swing", "star",    "tree",     "oneshot"};
 #define ALGORITHMS COUNT_OF(algorithms)
-static const uint32_t first_of[PEAL_MEMORY_USE_COUNT + 1] = {0, 1, 2, 6};
+/* The algorithms that tell the rates of a use. */
+static const uint32_t first_of[PEAL_MEMORY_USE_COUNT] = {0, 1, 2, 2, 3, 4, 5, 6, 7};
+static const uint32_t last_of[PEAL_MEMORY_USE_COUNT] = {0, 1, 5, 2, 3, 4, 5, 6, 7};
+static const char *const uses[PEAL_MEMORY_USE_COUNT] = {
+    "load", "store", "exchange", "doubling", "halving", "ring", "swing", "star", "tree"};
 
 struct measuring {
     struct cli *cli;
@@ -192,26 +196,27 @@ static double least_rate(const struct measuring *m)
     return 1;
 }
 
-/* Of too many ranks for the algorithms of a use, those that exchange tell the rates. */
+/* Of too many ranks for the algorithms of loads and stores, those that exchange tell the rates. One
+ * algorithm's own are left out where it was not measured. */
 static void add_rates(struct measuring *m, peal_memory_use use)
 {
     uint32_t before = m->rates;
-    for (int turn = 0; turn < 2 && m->rates == before; turn++) {
+    int turns = use < PEAL_MEMORY_EXCHANGE ? 2 : 1;
+    for (int turn = 0; turn < turns && m->rates == before; turn++) {
         uint32_t of = turn ? PEAL_MEMORY_EXCHANGE : use;
         for (uint32_t s = 1; s < m->sizes; s++) {
-            double gbs = rate_of(m, s, first_of[of], first_of[of + 1]);
+            double gbs = rate_of(m, s, first_of[of], last_of[of] + 1);
             if (gbs > 0)
                 m->rate[m->rates++] = (peal_memory_rate){sizeof *m->rate, use, m->size[s], gbs};
         }
     }
-    if (m->rates == before)
+    if (m->rates == before && use <= PEAL_MEMORY_EXCHANGE)
         m->rate[m->rates++] =
             (peal_memory_rate){sizeof *m->rate, use, m->size[m->sizes - 1], least_rate(m)};
 }
 
 static void show_memory(const struct measuring *m, FILE *file)
 {
-    static const char *const uses[] = {"load", "store", "exchange"};
     char text[NUMBER_TEXT], size[NUMBER_TEXT];
     fprintf(file, "memory, %lu ranks: a call takes %s us", (unsigned long)m->ranks,
             real_text(m->entry_us, text));

@@ -200,6 +200,18 @@ static enum topo_rate_use use_of(const struct candidate *candidate)
     case ALGO_TWOSHOT:
     case ALGO_DIRECT:
         return TOPO_USE_STORE;
+    case ALGO_DOUBLING:
+        return TOPO_USE_DOUBLING;
+    case ALGO_HALVING:
+        return TOPO_USE_HALVING;
+    case ALGO_RING:
+        return TOPO_USE_RING;
+    case ALGO_SWING:
+        return TOPO_USE_SWING;
+    case ALGO_STAR:
+        return TOPO_USE_STAR;
+    case ALGO_TREE:
+        return TOPO_USE_TREE;
     default:
         return TOPO_USE_EXCHANGE;
     }

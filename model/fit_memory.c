@@ -7,7 +7,8 @@
 
 static void put_rate(struct peal_buf *buf, const peal_memory_rate *rate)
 {
-    static const char *const uses[PEAL_MEMORY_USE_COUNT] = {"load", "store", "exchange"};
+    static const char *const uses[PEAL_MEMORY_USE_COUNT] = {
+        "load", "store", "exchange", "doubling", "halving", "ring", "swing", "star", "tree"};
     peal_buf_fmt(buf, "    <rate use=\"%s\" bytes=\"%llu\" gbs=\"", uses[rate->use],
                  (unsigned long long)rate->bytes);
     peal_buf_str(buf, peal_topo_real(rate->gbs).text);
@@ -43,7 +44,7 @@ static int right(const peal_memory_rate *rates, uint32_t count, double *best)
         *best = rates[i].gbs > *best ? rates[i].gbs : *best;
     }
     for (int use = 0; use < PEAL_MEMORY_USE_COUNT; use++)
-        if (!seen[use] || seen[use] > TOPO_RATES_MAX)
+        if ((!seen[use] && use <= PEAL_MEMORY_EXCHANGE) || seen[use] > TOPO_RATES_MAX)
             return 0;
     return 1;
 }

@@ -15,7 +15,8 @@ static peal_status read_rate(struct cluster_reader *reader, const struct topo_el
     static const char *const attributes[] = {"use", "bytes", "gbs", NULL};
     const char *use = peal_topo_attr(reader->doc, elem, "use");
     struct topo_rate rate = {0, 0};
-    static const char *const uses[TOPO_USES] = {"load", "store", "exchange"};
+    static const char *const uses[TOPO_USES] = {"load", "store", "exchange", "doubling", "halving",
+                                                "ring", "swing", "star",     "tree"};
     int to = 0;
 
     if (!peal_streq(elem->name, "rate"))
@@ -25,7 +26,8 @@ static peal_status read_rate(struct cluster_reader *reader, const struct topo_el
     while (use && to < TOPO_USES && !peal_streq(use, uses[to]))
         to++;
     if (!use || to == TOPO_USES)
-        return peal_topo_cluster_refuse(reader, elem, "no such use", "load, store or exchange");
+        return peal_topo_cluster_refuse(reader, elem, "no such use",
+                                        "load, store, exchange, or an algorithm that exchanges");
     PEAL_TRY(peal_topo_cluster_real(reader, elem, "bytes", 1, 1e15, &rate.bytes));
     PEAL_TRY(peal_topo_cluster_real(reader, elem, "gbs", 0.001, 1e6, &rate.gbs));
     if (!(rate.bytes > 0) || !(rate.gbs > 0))
@@ -50,7 +52,7 @@ peal_status peal_topo_cluster_memory(struct cluster_reader *reader, const struct
     PEAL_TRY(peal_topo_cluster_real(reader, elem, "entry-us", 0, 1e6, &memory->entry_us));
     for (; child; child = peal_topo_next(reader->doc, child))
         PEAL_TRY(read_rate(reader, child, memory));
-    for (int use = 0; use < TOPO_USES; use++)
+    for (int use = 0; use <= TOPO_USE_EXCHANGE; use++)
         if (!memory->count[use])
             return peal_topo_cluster_refuse(reader, elem, "no rate of one use",
                                             "a <rate> of load, of store and of exchange");
@@ -69,6 +71,8 @@ const struct topo_memory *peal_topo_memory(const peal_fabric *fabric)
 /* Straight lines between the measured times, and through 0 before the first. */
 double peal_topo_memory_us(const struct topo_memory *memory, enum topo_rate_use use, double bytes)
 {
+    if (!memory->count[use])
+        use = TOPO_USE_EXCHANGE;
     const struct topo_rate *rate = memory->rate[use];
     uint32_t last = memory->count[use] - 1, at = 1;
     double from, to;
