@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #define TURNS 6u
+#define TURNS_FEW 2u /* of small sizes alone: a look, not a measurement */
+#define FEW_BYTES (64u << 10)
 #define BUDGET_US 12000u
 #define LOW 64u
 #define HIGH (64u << 20)
@@ -127,7 +129,8 @@ static int measure_all(struct measuring *m)
     int code = EXIT_YES;
     for (uint32_t a = 0; a < ALGORITHMS && code == EXIT_YES; a++)
         code = make_plan(m, a, &table[a]);
-    for (uint32_t turn = 0; turn < TURNS; turn++)
+    uint32_t turns = m->size[m->sizes - 1] > FEW_BYTES ? TURNS : TURNS_FEW;
+    for (uint32_t turn = 0; turn < turns; turn++)
         for (uint32_t a = 0; a < ALGORITHMS && code == EXIT_YES; a++)
             if (table[a])
                 code = run_plan(m, a, table[a]);
