@@ -28,6 +28,11 @@ uint64_t job_room(const struct job *job, uint32_t ranks)
     return action_room(&job->action, job->count, job->dtype, ranks);
 }
 
+uint32_t job_bursts(uint64_t bytes)
+{
+    return bytes <= 1u << 20 ? 41 : bytes <= 8u << 20 ? 15 : 5;
+}
+
 uint64_t job_bytes(const struct job *job, uint32_t ranks)
 {
     return action_bytes(&job->action, job->count, job->dtype, ranks);

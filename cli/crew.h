@@ -65,6 +65,9 @@ struct crew {
     peal_comm_info info;
 };
 
+/* Bursts that a size is measured in: short ones, that other work on the machine misses now and
+ * then, while a call is short itself. */
+uint32_t job_bursts(uint64_t bytes);
 /* Of the message, as sizes are counted. */
 uint64_t job_bytes(const struct job *job, uint32_t ranks);
 uint64_t job_room(const struct job *job, uint32_t ranks); /* of the largest buffer of a rank */

@@ -88,7 +88,6 @@ static int read_job(const struct bench *bench, struct job *job)
                         .op = bench->op,
                         .check = !cli_given(bench->cli, OPT_NO_CHECK),
                         .warmup = warmup,
-                        .rounds = iters ? 1 : 5,
                         .calls = 1,
                         .burst = iters,
                         .budget_us = BUDGET_US};
@@ -110,6 +109,7 @@ static uint32_t add_jobs(const struct bench *bench, const struct job *model,
             jobs[n] = *model;
             jobs[n].action = *action;
             jobs[n].count = count;
+            jobs[n].rounds = model->burst ? 1 : job_bursts(bytes);
             jobs[n++].in_place = in_place;
         }
     }

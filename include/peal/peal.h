@@ -1138,14 +1138,27 @@ PEAL_API PEAL_CHECK peal_status peal_profile_write(peal_ctx *ctx, const char *ho
                                                    peal_diag *diag);
 
 /* How fast a rank copies in a message of so many bytes, of ranks that share one memory. */
+typedef enum peal_memory_use {
+    PEAL_MEMORY_LOAD = 0,    /* out of callers' buffers */
+    PEAL_MEMORY_STORE = 1,   /* into callers' buffers too */
+    PEAL_MEMORY_EXCHANGE = 2, /* by way of memory that ranks write for each other */
+    PEAL_MEMORY_DOUBLING = 3, /* the same, of one algorithm */
+    PEAL_MEMORY_HALVING = 4,
+    PEAL_MEMORY_RING = 5,
+    PEAL_MEMORY_SWING = 6,
+    PEAL_MEMORY_STAR = 7,
+    PEAL_MEMORY_TREE = 8
+} peal_memory_use;
+#define PEAL_MEMORY_USE_COUNT 9
 typedef struct peal_memory_rate {
     size_t size;
-    int exchange;   /* 0: from and to buffers that others leave alone; 1: what they have written */
-    uint64_t bytes; /* rising, for each of the two */
+    peal_memory_use use;
+    uint64_t bytes; /* rising, for each use */
     double gbs;
 } peal_memory_rate;
 /* Writes a topology of `ranks` ranks that share one memory, as measured with so many: start-up of a
- * step, what a call takes besides, at most 32 rates of either kind, of each at least one. Errors:
+ * step, what a call takes besides, at most 32 rates of each use, and
+ * at least one of the first three. Errors:
  * ARG, MEMORY, and the writer's. */
 PEAL_API PEAL_CHECK peal_status peal_memory_write(peal_ctx *ctx, uint32_t ranks, double alpha_us,
                                                   double entry_us, const peal_memory_rate *rates,
