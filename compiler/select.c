@@ -657,8 +657,7 @@ peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric *fabric, const peal
         return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");
     if (peal_import(&wanted, sizeof wanted, request) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_ARG, "request of an unknown version");
-    peal_status status =
-        plan_with(ctx, fabric, request, wanted.policy, &failed, diag, table_out);
+    peal_status status = plan_with(ctx, fabric, request, wanted.policy, &failed, diag, table_out);
     if (status == PEAL_OK || !failed || !wanted.policy_fallback)
         return status;
     return plan_with(ctx, fabric, request, NULL, &failed, NULL, table_out);

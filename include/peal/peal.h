@@ -562,8 +562,7 @@ typedef struct peal_script {
  * the calls that led there), LIMIT (a script's budget or memory was used up), UNSUPPORTED (built
  * without Lua), MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_policy_create(peal_ctx *ctx, const peal_script *scripts,
-                                                   uint32_t count,
-                                                   const peal_script_limits *limits,
+                                                   uint32_t count, const peal_script_limits *limits,
                                                    peal_diag *diag, peal_policy **policy_out);
 PEAL_API void peal_policy_destroy(peal_policy *policy);
 /* What scripts can reach, for editors: annotations of the Lua language server. Errors: UNSUPPORTED,
