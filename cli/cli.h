@@ -63,6 +63,7 @@ struct cli {
     const char *policy[POLICIES_MAX]; /* every --policy */
     uint32_t policies;
     peal_policy *made; /* of them */
+    struct launch *launch; /* launch.h */
 };
 
 struct verb {

@@ -65,7 +65,7 @@ function(peal_library name)
         target_include_directories(${target} PUBLIC
             $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-        target_link_libraries(${target} PRIVATE Threads::Threads m)
+        target_link_libraries(${target} PRIVATE Threads::Threads nettle m)
         add_library(peal::${target} ALIAS ${target})
     endforeach()
 endfunction()

@@ -4,6 +4,7 @@
 #include "compiler.h"
 #include "packed.h"
 #include "policy.h"
+#include "script.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 /* A choice stands until it is this much slower than the best: fewer, longer rows. */
 #define KEEP_FACTOR 1.02
 #define FEW_RANKS 64u /* whose programs always fit */
-/* Of candidates this close to the best, the one with the fewest lanes is taken. */
+/* Of candidates this close to the best, the one with the fewest lanes is taken; where the best is
+ * this close to the bound, of those that are so too. */
 #define TIE_FACTOR 1.01
 #define PRICE_MAX 1e18 /* below 2^63 picoseconds */
 
@@ -31,6 +33,7 @@ static void planner_free(peal_ctx *ctx, void *opaque)
     peal_group_free(&planner->group);
     peal_packed_forget(planner);
     peal_policy_free(planner);
+    peal_planner_forget_scripts(planner);
     peal_free(ctx, planner->pairs, 2 * (size_t)planner->npairs * sizeof *planner->pairs);
     peal_free(ctx, planner->candidates, planner->capacity * sizeof *planner->candidates);
     peal_free(ctx, planner, sizeof *planner);
@@ -113,10 +116,18 @@ static double most_price(const struct planner *planner, double best, double fact
     return most;
 }
 
+/* What fewer lanes may cost: some time, but not the optimum where that is within reach. */
+static double tie_price(const struct planner *planner, double best, uint64_t bytes)
+{
+    double most = most_price(planner, best, TIE_FACTOR, bytes);
+    double close = peal_planner_bound(planner, bytes) * TIE_FACTOR * 1e6; /* picoseconds */
+    return best <= close && close < most ? close : most;
+}
+
 static uint32_t pick_simplest(const struct planner *planner, uint64_t bytes)
 {
     struct pick best = pick_best(planner, bytes);
-    double most = most_price(planner, best.price, TIE_FACTOR, bytes);
+    double most = tie_price(planner, best.price, bytes);
     uint32_t chosen = best.index;
     for (uint32_t i = 0; i < planner->count; i++)
         if (fits(planner, &planner->candidates[i], bytes) &&
@@ -209,7 +220,8 @@ static void describe(const struct planner *planner, uint32_t index, uint64_t min
     info->max_bytes = max_bytes;
     peal_candidate_cost(candidate, min_bytes, &low);
     peal_candidate_cost(candidate, max_bytes, &high);
-    peal_copy_text(info->algorithm, sizeof info->algorithm, algo->name);
+    peal_copy_text(info->algorithm, sizeof info->algorithm,
+                   peal_candidate_name(planner, candidate));
     algo->detail(candidate, info->detail, sizeof info->detail);
     info->channels = candidate->channels;
     info->hop_bytes = (uint64_t)(candidate->hop_share * (double)max_bytes);
@@ -250,6 +262,10 @@ static peal_status read_algorithm(struct planner *planner, peal_diag *diag)
     planner->request.algorithm = NULL; /* the caller's string need not outlive the call */
     if (!name)
         return PEAL_OK;
+    if (planner->request.script && peal_streq(name, planner->request.script->name)) {
+        planner->algorithm = ALGO_SCRIPT;
+        return PEAL_OK;
+    }
     for (uint32_t i = 0; i < ALGO_COUNT; i++)
         if (peal_streq(name, peal_algo_get((enum algorithm)i)->name)) {
             planner->algorithm = (enum algorithm)i;
@@ -317,6 +333,9 @@ static peal_status read_request(struct planner *planner, const peal_request *req
                          (unsigned long long)to->min_bytes, (unsigned long long)to->max_bytes);
     if (to->channels > CHANNELS_MAX)
         return peal_fail(diag, PEAL_ERR_ARG, "%u channels; at most %u", to->channels, CHANNELS_MAX);
+    if (to->depth > PEAL_DEPTH_MAX)
+        return peal_fail(diag, PEAL_ERR_ARG, "a depth of %u; at most %u", to->depth,
+                         PEAL_DEPTH_MAX);
     if (to->tile_bytes % PLAN_ALIGN)
         return peal_fail(diag, PEAL_ERR_ARG, "a tile is a multiple of %u bytes", PLAN_ALIGN);
     if (!(to->sm_price >= 0 && to->sm_price <= 1000))
@@ -424,7 +443,7 @@ static peal_status enumerate_corner(struct planner *planner, enum corner corner)
         if ((planner->algorithm == ALGO_ANY || planner->algorithm == (enum algorithm)i) &&
             peal_algo_get((enum algorithm)i)->collectives >> planner->request.collective & 1)
             PEAL_TRY(peal_algo_get((enum algorithm)i)->enumerate(planner));
-    return PEAL_OK;
+    return planner->script ? peal_algo_script.enumerate(planner) : PEAL_OK;
 }
 
 /* Copy engines are tried where SMs are counted. */
@@ -492,6 +511,7 @@ static void merge_ask(peal_request *to, const peal_request *ask)
     to->gateways = ask->gateways ? ask->gateways : to->gateways;
     to->tile_bytes = ask->tile_bytes ? ask->tile_bytes : to->tile_bytes;
     to->incast = ask->incast ? ask->incast : to->incast;
+    to->depth = ask->depth ? ask->depth : to->depth;
     to->max_sms = ask->max_sms ? ask->max_sms : to->max_sms;
     to->zero_sm = ask->zero_sm ? ask->zero_sm : to->zero_sm;
     to->wire = ask->wire ? ask->wire : to->wire;
@@ -545,7 +565,7 @@ static peal_status clip_range(struct planner *planner, peal_diag *diag)
             most = planner->candidates[i].max_bytes;
     if (planner->request.min_bytes > most)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "%s serves at most %llu bytes",
-                         peal_algo_get(planner->candidates[0].algo)->name,
+                         peal_candidate_name(planner, &planner->candidates[0]),
                          (unsigned long long)most);
     if (planner->request.max_bytes > most)
         planner->request.max_bytes = most;
@@ -594,11 +614,15 @@ static peal_status plan(struct planner *planner, const peal_request *request,
     peal_fabric_info info = {.size = sizeof info};
     PEAL_TRY(peal_fabric_get(planner->fabric, &info));
     planner->digest = info.digest;
+    const struct topo_memory *memory = peal_topo_memory(planner->fabric);
+    if (memory)
+        planner->memory = *memory;
     PEAL_TRY(read_request(planner, request, diag));
     PEAL_TRY(check_ends(planner, diag));
     PEAL_TRY(
         peal_group_init(&planner->group, planner->ctx, planner->fabric, &planner->request, diag));
     PEAL_TRY(peal_planner_pairs(planner, diag));
+    PEAL_TRY(peal_planner_script(planner, diag));
     /* The caller's; copied, or of no use to a table. */
     planner->request.policy = NULL;
     planner->request.group = planner->request.siblings = planner->request.pairs = NULL;
@@ -731,6 +755,44 @@ peal_status peal_table_candidate(const peal_table *table, uint32_t row, uint32_t
     return PEAL_ERR_INTERNAL;
 }
 
+static uint32_t chosen_for(const peal_table *table, uint64_t bytes)
+{
+    const struct planner *planner = table->planner;
+    for (uint32_t i = 0; i < table->nrows; i++)
+        if (bytes >= table->rows[i].info.min_bytes && bytes <= table->rows[i].info.max_bytes)
+            return planner->chosen[i];
+    return UINT32_MAX;
+}
+
+static uint32_t best_of(const struct planner *planner, const char *algorithm, uint64_t bytes)
+{
+    struct pick best = {UINT32_MAX, 0};
+    for (uint32_t i = 0; i < planner->count; i++) {
+        const struct candidate *candidate = &planner->candidates[i];
+        if (!peal_streq(peal_algo_get(candidate->algo)->name, algorithm) ||
+            !fits(planner, candidate, bytes))
+            continue;
+        double price = price_of(planner, i, bytes);
+        if (best.index == UINT32_MAX || price < best.price)
+            best = (struct pick){i, price};
+    }
+    return best.index;
+}
+
+peal_status peal_table_best(const peal_table *table, const char *algorithm, uint64_t bytes,
+                            peal_row_info *info)
+{
+    peal_row_info found;
+    if (!table || !info || !bytes || !table->planner)
+        return PEAL_ERR_ARG;
+    uint32_t index =
+        algorithm ? best_of(table->planner, algorithm, bytes) : chosen_for(table, bytes);
+    if (index == UINT32_MAX)
+        return PEAL_ERR_RANGE;
+    describe(table->planner, index, bytes, bytes, &found);
+    return peal_export(info, &found, sizeof found);
+}
+
 /* What the programs hold and use, which the candidate could only foretell. */
 static peal_status note_compiled(const struct planner *planner, struct table_row *row,
                                  peal_diag *diag)
@@ -819,6 +881,23 @@ peal_status peal_emission_of_row(const peal_table *table, uint32_t row, const pe
                                info->min_bytes, info->max_bytes, diag, emission_out);
 }
 
+peal_status peal_table_check_order(const peal_table *table, peal_diag *diag)
+{
+    const struct planner *planner = table->planner;
+    if (!planner->request.deterministic)
+        return PEAL_OK;
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        const peal_row_info *info = &table->rows[i].info;
+        if (!info->order && table->nranks > 1 && peal_plan_collective(info->collective)->reduces)
+            return peal_fail(diag, PEAL_ERR_UNPROVEN,
+                             "row %u does not reduce every element in one order", i);
+        if (info->order != table->rows[0].info.order)
+            return peal_fail(diag, PEAL_ERR_UNPROVEN,
+                             "rows 0 and %u do not reduce in the same order", i);
+    }
+    return PEAL_OK;
+}
+
 peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric, peal_diag *diag)
 {
     if (!table || !fabric || !table->planner)
@@ -832,9 +911,5 @@ peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric, pea
     planner->group.fabric = NULL;
     PEAL_TRY(status);
     PEAL_TRY(peal_table_verify(table, NULL, NULL, NULL, diag));
-    for (uint32_t i = 0; planner->request.deterministic && i < table->nrows; i++)
-        if (table->rows[i].info.order != table->rows[0].info.order)
-            return peal_fail(diag, PEAL_ERR_UNPROVEN,
-                             "rows 0 and %u do not reduce in the same order", i);
-    return PEAL_OK;
+    return peal_table_check_order(table, diag);
 }

@@ -165,7 +165,7 @@ static peal_status open_script(const struct policy *policy, struct session *sess
     struct script_run *run = &session->run[i];
     struct call call = {.session = session, .run = run, .hook = "sizes"};
     run->name = script->name;
-    PEAL_TRY(peal_script_open(policy->ctx, &policy->limits, diag, &run->box));
+    PEAL_TRY(peal_sandbox_open(policy->ctx, &policy->limits, diag, &run->box));
     PEAL_TRY(peal_sandbox_load(run->box, script->text, script->bytes, script->name, diag));
     PEAL_TRY(call_hook(&call, run_file, diag));
     return session->view ? call_hook(&call, read_sizes, diag) : PEAL_OK;
@@ -509,7 +509,8 @@ static const struct policy_hooks hooks = {begin_session,   end_session,   hook_c
                                           hook_sizes,      hook_has_cost, hook_cost,
                                           hook_has_choose, hook_choose,   hook_check};
 
-static peal_status copy_script(struct policy *policy, const peal_script *script, peal_diag *diag)
+static peal_status copy_script(struct policy *policy, const peal_policy_text *script,
+                               peal_diag *diag)
 {
     struct script *to = &policy->script[policy->count];
     if (!script->text && script->bytes)
@@ -526,8 +527,8 @@ static peal_status copy_script(struct policy *policy, const peal_script *script,
     return PEAL_OK;
 }
 
-static peal_status fill_policy(struct policy *policy, const peal_script *scripts, uint32_t count,
-                               const peal_script_limits *limits, peal_diag *diag)
+static peal_status fill_policy(struct policy *policy, const peal_policy_text *scripts,
+                               uint32_t count, const peal_script_limits *limits, peal_diag *diag)
 {
     void *session;
     policy->limits.size = sizeof policy->limits;
@@ -540,7 +541,7 @@ static peal_status fill_policy(struct policy *policy, const peal_script *scripts
     return PEAL_OK;
 }
 
-peal_status peal_policy_create(peal_ctx *ctx, const peal_script *scripts, uint32_t count,
+peal_status peal_policy_create(peal_ctx *ctx, const peal_policy_text *scripts, uint32_t count,
                                const peal_script_limits *limits, peal_diag *diag,
                                peal_policy **policy_out)
 {

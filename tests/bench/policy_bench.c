@@ -42,10 +42,10 @@ static void must(peal_status status, const peal_diag *diag)
 
 static char text[1 << 20];
 
-static peal_script read_script(const char *path)
+static peal_policy_text read_script(const char *path)
 {
     FILE *file = fopen(path, "rb");
-    peal_script script = {path, text, 0};
+    peal_policy_text script = {path, text, 0};
     if (!file)
         exit(1);
     script.bytes = fread(text, 1, sizeof text, file);
@@ -96,7 +96,8 @@ static void bench_plan(peal_ctx *ctx, const char *topology, const char *path)
     peal_table *plain, *chosen;
     peal_diag diag = PEAL_DIAG_INIT;
     static const char unchanged[] = "return {cost = function(c, req, f, us) return us end}";
-    peal_script script = read_script(path), nothing = {"same", unchanged, sizeof unchanged - 1};
+    peal_policy_text script = read_script(path),
+                     nothing = {"same", unchanged, sizeof unchanged - 1};
     double without = 1e300, with = 1e300;
     must(peal_fabric_load(ctx, topology, &diag, &fabric), &diag);
     must(peal_policy_create(ctx, &nothing, 1, NULL, &diag, &same), &diag);
@@ -128,7 +129,7 @@ static void bench_hostile(peal_ctx *ctx, char **paths, int count)
     double worst = 0;
     size_t largest = 0;
     for (int i = 0; i < count; i++) {
-        peal_script script = read_script(paths[i]);
+        peal_policy_text script = read_script(paths[i]);
         double best = 1e300;
         peal_diag diag = PEAL_DIAG_INIT;
         for (int k = 0; k < 3; k++) {
