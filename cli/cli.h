@@ -62,7 +62,7 @@ struct cli {
     struct team team;
     const char *policy[POLICIES_MAX]; /* every --policy */
     uint32_t policies;
-    peal_policy *made; /* of them */
+    peal_policy *made;     /* of them */
     struct launch *launch; /* launch.h */
 };
 

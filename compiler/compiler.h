@@ -220,7 +220,7 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
 double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes);
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes);
 
-struct policy_run; /* policy.h */
+struct policy_run; /* policy_run.h */
 struct planner {
     peal_ctx *ctx;
     const peal_fabric *fabric; /* only while planning or compiling */

@@ -3,7 +3,7 @@
  * candidate becomes better. */
 #include "compiler.h"
 #include "packed.h"
-#include "policy.h"
+#include "policy_run.h"
 #include "script.h"
 
 #include <stdio.h>
