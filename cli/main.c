@@ -49,8 +49,8 @@ static int run_verb(int argc, char **argv)
     if (status != PEAL_OK)
         return say_diag(status, NULL);
     int code = cli_verbs[cli.verb].run(&cli);
-    launch_end(&launch);
     peal_policy_destroy(cli.made);
+    launch_end(&launch);
     peal_ctx_destroy(cli.ctx);
     team_free(&cli.team);
     return code;

@@ -32,6 +32,11 @@ endif()
 # Relative to the .pc file, so that an installed tree can be moved.
 file(RELATIVE_PATH peal_prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" peal_prefix_from_pc "${peal_prefix_from_pc}")
+set(peal_lua_private "")
+if(PEAL_HAVE_LUA)
+    get_filename_component(peal_lua_private ${PEAL_LUA_LIBRARY} NAME)
+    string(REGEX REPLACE "^lib(.*)\\.a$" "-l\\1" peal_lua_private "${peal_lua_private}")
+endif()
 foreach(pc peal peal-rt)
     configure_file(cmake/${pc}.pc.in ${pc}.pc @ONLY)
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${pc}.pc
@@ -42,6 +47,8 @@ install(DIRECTORY examples/topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/peal
         FILES_MATCHING PATTERN "*.xml")
 install(DIRECTORY examples/profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/peal
         FILES_MATCHING PATTERN "*.xml")
+install(DIRECTORY examples/policies lua/meta DESTINATION ${CMAKE_INSTALL_DATADIR}/peal
+        FILES_MATCHING PATTERN "*.lua")
 install(FILES schema/peal-plan.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/peal/schema)
 file(GLOB peal_man_pages CONFIGURE_DEPENDS docs/*.1)
 if(peal_man_pages)

@@ -11,9 +11,9 @@ peal_status peal_planner_add(struct planner *planner, const struct candidate *ca
                        (size_t)planner->count + 1, sizeof *candidate, 4096));
     struct candidate *to = &planner->candidates[planner->count++];
     *to = *candidate;
-    to->corner = planner->corner;
     if (planner->memory.count[TOPO_USE_LOAD])
         to->memory = &planner->memory;
+    to->corner = planner->corner;
     memcpy(to->move_engine, planner->request.move_engine, sizeof to->move_engine);
     return PEAL_OK;
 }

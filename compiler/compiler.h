@@ -220,7 +220,7 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
 double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes);
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes);
 
-struct policy_run; /* policy.h */
+struct policy_run; /* policy_run.h */
 struct planner {
     peal_ctx *ctx;
     const peal_fabric *fabric; /* only while planning or compiling */
@@ -245,11 +245,11 @@ struct planner {
     uint32_t nforests;         /* packed: kept until plans are made of them */
     uint32_t forests_capacity;
     struct pack_forest *forests;
+    struct policy_run *policy; /* NULL: none */
     peal_script *script; /* the request's; its own copy, NULL: none */
     uint32_t nscript_times;
     uint32_t script_times_capacity;
     struct script_times **script_times; /* of its candidates */
-    struct policy_run *policy; /* NULL: none */
 };
 
 /* Adds a copy; channels and tile already set, stages costed. */

@@ -3,7 +3,7 @@
  * candidate becomes better. */
 #include "compiler.h"
 #include "packed.h"
-#include "policy.h"
+#include "policy_run.h"
 #include "script.h"
 
 #include <stdio.h>
@@ -512,6 +512,7 @@ static void merge_ask(peal_request *to, const peal_request *ask)
     to->gateways = ask->gateways ? ask->gateways : to->gateways;
     to->tile_bytes = ask->tile_bytes ? ask->tile_bytes : to->tile_bytes;
     to->incast = ask->incast ? ask->incast : to->incast;
+    to->depth = ask->depth ? ask->depth : to->depth;
     to->max_sms = ask->max_sms ? ask->max_sms : to->max_sms;
     to->zero_sm = ask->zero_sm ? ask->zero_sm : to->zero_sm;
     to->wire = ask->wire ? ask->wire : to->wire;

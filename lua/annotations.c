@@ -68,7 +68,7 @@ peal_status peal_policy_annotations(peal_write_fn write, void *user)
         "\n---A schedule to be made.\n---@class peal.Ask\n"
         "---@field algorithm? string\n---@field channels? integer\n---@field gateways? integer\n"
         "---@field tile_bytes? integer\n---@field levels? string\n---@field inner? string\n"
-        "---@field outer? string\n---@field incast? integer\n"
+        "---@field outer? string\n---@field incast? integer\n---@field depth? integer\n"
         "---@field engine? table<string, string> # by class of links: {nvlink = \"tma\"}\n"
         "---@field reduce_engine? string # sm: nothing else can\n"
         "---@field max_sms? integer\n---@field zero_sm? boolean\n"

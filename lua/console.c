@@ -13,8 +13,8 @@ struct peal_console {
     struct session session;
 };
 
-peal_status peal_script_open(peal_ctx *ctx, const peal_script_limits *limits, peal_diag *diag,
-                             struct sandbox **box_out)
+peal_status peal_sandbox_open(peal_ctx *ctx, const peal_script_limits *limits, peal_diag *diag,
+                              struct sandbox **box_out)
 {
     struct sandbox_limits to = {.bytes = (size_t)limits->memory_bytes,
                                 .units = limits->units,
@@ -41,7 +41,7 @@ static peal_status open_console(struct peal_console *console, const peal_script_
     if (limits && peal_import(&own, sizeof own, limits) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_ARG, "limits of an unknown version");
     console->units = own.units ? own.units : SANDBOX_UNITS;
-    PEAL_TRY(peal_script_open(console->ctx, &own, diag, &console->box));
+    PEAL_TRY(peal_sandbox_open(console->ctx, &own, diag, &console->box));
     return peal_sandbox_run(console->box, hand_in, &console->session, diag);
 }
 

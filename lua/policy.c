@@ -165,7 +165,7 @@ static peal_status open_script(const struct policy *policy, struct session *sess
     struct script_run *run = &session->run[i];
     struct call call = {.session = session, .run = run, .hook = "sizes"};
     run->name = script->name;
-    PEAL_TRY(peal_script_open(policy->ctx, &policy->limits, diag, &run->box));
+    PEAL_TRY(peal_sandbox_open(policy->ctx, &policy->limits, diag, &run->box));
     PEAL_TRY(peal_sandbox_load(run->box, script->text, script->bytes, script->name, diag));
     PEAL_TRY(call_hook(&call, run_file, diag));
     return session->view ? call_hook(&call, read_sizes, diag) : PEAL_OK;

@@ -74,7 +74,7 @@ void peal_ask_candidates(lua_State *L, struct session *session, const struct ask
 int peal_ask_fits(const struct ask *ask, const struct policy_facts *facts);
 const struct policy_facts *peal_object_facts(struct session *session, uint32_t index);
 
-peal_status peal_script_open(peal_ctx *ctx, const peal_script_limits *limits, peal_diag *diag,
-                             struct sandbox **box_out);
+peal_status peal_sandbox_open(peal_ctx *ctx, const peal_script_limits *limits, peal_diag *diag,
+                              struct sandbox **box_out);
 
 #endif

@@ -101,6 +101,8 @@ static int read_number(lua_State *L, const char *key, struct ask *to)
         read_u32(L, key, &ask->gateways);
     else if (is_key(key, "incast"))
         read_u32(L, key, &ask->incast);
+    else if (is_key(key, "depth"))
+        read_u32(L, key, &ask->depth);
     else if (is_key(key, "max_sms"))
         read_u32(L, key, &ask->max_sms);
     else if (is_key(key, "tile_bytes"))
@@ -151,11 +153,12 @@ void peal_ask_read(lua_State *L, int index, const struct session *session, struc
         if (is_key(key, "root") || is_key(key, "peer"))
             read_end(L, key, session);
         else if (!read_number(L, key, ask) && !read_word(L, key, ask))
-            peal_lua_error(L,
-                           "'%s' cannot be asked for; there are algorithm, channels, gateways, "
-                           "tile_bytes, levels, inner, outer, incast, engine, max_sms, zero_sm, "
-                           "scratch_bytes, protocol and wire",
-                           key);
+            peal_lua_error(
+                L,
+                "'%s' cannot be asked for; there are algorithm, channels, gateways, "
+                "tile_bytes, levels, inner, outer, incast, depth, engine, max_sms, zero_sm, "
+                "scratch_bytes, protocol and wire",
+                key);
         lua_pop(L, 1);
     }
 }

@@ -650,7 +650,7 @@ typedef struct peal_policy_text {
  * by any number of threads at once. limits: NULL for defaults. Errors: ARG, INPUT (with line, and
  * the calls that led there), LIMIT (a script's budget or memory was used up), UNSUPPORTED (built
  * without Lua), MEMORY. */
-PEAL_API PEAL_CHECK peal_status peal_policy_create(peal_ctx *ctx, const peal_policy_text *scripts,
+PEAL_API PEAL_CHECK peal_status peal_policy_create(peal_ctx *ctx, const peal_policy_text *texts,
                                                    uint32_t count, const peal_script_limits *limits,
                                                    peal_diag *diag, peal_policy **policy_out);
 PEAL_API void peal_policy_destroy(peal_policy *policy);

@@ -134,6 +134,7 @@
 ---@field inner? string
 ---@field outer? string
 ---@field incast? integer
+---@field depth? integer
 ---@field engine? table<string, string> # by class of links: {nvlink = "tma"}
 ---@field reduce_engine? string # sm: nothing else can
 ---@field max_sms? integer

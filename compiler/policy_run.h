@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the planner lets a policy decide. */
-#ifndef PEAL_COMPILER_POLICY_H
-#define PEAL_COMPILER_POLICY_H
+#ifndef PEAL_COMPILER_POLICY_RUN_H
+#define PEAL_COMPILER_POLICY_RUN_H
 
 #include "compiler.h"
 #include "policy_hook.h"
