@@ -111,7 +111,8 @@ enum algorithm {
     ALGO_COUNT
 };
 #define ALGO_ANY ALGO_COUNT
-#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table */
+#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table  \
+                                                        */
 
 enum twohop_order { TWOHOP_RAIL, TWOHOP_INSIDE_OUT, TWOHOP_INSIDE_SLOTS, TWOHOP_ORDERS };
 
@@ -342,7 +343,7 @@ struct build {
     struct level_layout *layout; /* hierarchical: made by prepare, freed with the emission */
     const struct packed *packed; /* packed: its trees and chunks */
     const struct script_program *script;
-    peal_status status;          /* sticky */
+    peal_status status; /* sticky */
 };
 /* Begins the program of a rank: the slice is empty. */
 void peal_build_rank(struct build *b, uint32_t rank);

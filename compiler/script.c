@@ -7,7 +7,7 @@
 static int is_name(const char *name)
 {
     size_t length = name ? strlen(name) : 0;
-    return length && length < sizeof ((peal_script *)0)->name &&
+    return length && length < sizeof((peal_script *)0)->name &&
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
 }
 
@@ -196,15 +196,14 @@ static peal_status append(peal_script *script, const peal_script_step *step)
                        (size_t)script->nsteps + 1, sizeof *script->steps, SCRIPT_STEPS_MAX));
     PEAL_TRY(peal_grow(script->ctx, (void **)&script->ranks, &script->ranks_capacity,
                        (size_t)script->nranks + names, sizeof *script->ranks, SCRIPT_NAMES_MAX));
-    script->steps[script->nsteps++] =
-        (struct script_step){.reduces = step->reduces != 0,
-                             .gathers = step->gathers != 0,
-                             .stage = (uint16_t)(script->stages - 1),
-                             .chunk = step->chunk,
-                             .line = step->line,
-                             .first = script->nranks,
-                             .nfrom = (uint16_t)step->nfrom,
-                             .nto = (uint16_t)step->nto};
+    script->steps[script->nsteps++] = (struct script_step){.reduces = step->reduces != 0,
+                                                           .gathers = step->gathers != 0,
+                                                           .stage = (uint16_t)(script->stages - 1),
+                                                           .chunk = step->chunk,
+                                                           .line = step->line,
+                                                           .first = script->nranks,
+                                                           .nfrom = (uint16_t)step->nfrom,
+                                                           .nto = (uint16_t)step->nto};
     memcpy(script->ranks + script->nranks, step->from, step->nfrom * sizeof *step->from);
     script->nranks += step->nfrom;
     memcpy(script->ranks + script->nranks, step->to, step->nto * sizeof *step->to);

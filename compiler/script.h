@@ -125,7 +125,7 @@ struct script_pipe {
     uint32_t from, to; /* lanes */
     uint32_t pushes;
     uint32_t width;
-    int credits; /* 1: slots are taken again within a trip */
+    int credits;    /* 1: slots are taken again within a trip */
     uint32_t base;  /* its first slot, of the rank it leads to */
     uint32_t first; /* of its places in the list of all slots; the rest by next */
     uint32_t last;
@@ -133,10 +133,10 @@ struct script_pipe {
 
 struct script_slot { /* one push into a pipe */
     uint32_t next;
-    uint32_t number; /* among those of the pipe */
-    uint32_t blocker; /* whose memory it takes: an earlier one of the trip, or */
-    uint32_t trips;   /* of so many trips before; where there are tiles */
-    uint32_t credit;  /* the signal that it is free again */
+    uint32_t number;   /* among those of the pipe */
+    uint32_t blocker;  /* whose memory it takes: an earlier one of the trip, or */
+    uint32_t trips;    /* of so many trips before; where there are tiles */
+    uint32_t credit;   /* the signal that it is free again */
     uint32_t taken_at; /* when it was claimed, in the order of all items */
     uint32_t free_at;  /* when it was read for the last time; 0: never */
     uint32_t free_item;
@@ -146,12 +146,12 @@ struct script_slot { /* one push into a pipe */
 struct script_lane {
     uint32_t nitems, items_capacity;
     struct script_item *items;
-    uint32_t *behind;   /* first signal behind each item, once all are known; the rest by chain */
-    uint16_t *clocks;   /* what the lane knows behind each item: lanes' items */
+    uint32_t *behind; /* first signal behind each item, once all are known; the rest by chain */
+    uint16_t *clocks; /* what the lane knows behind each item: lanes' items */
     uint32_t clocks_capacity;
-    uint32_t known; /* lanes that its clock has */
-    uint16_t *clock;    /* now */
-    uint32_t pushes;    /* asynchronous ones */
+    uint32_t known;  /* lanes that its clock has */
+    uint16_t *clock; /* now */
+    uint32_t pushes; /* asynchronous ones */
     uint32_t recent[PLAN_EVENTS_MAX];
 };
 
@@ -164,8 +164,8 @@ struct script_program {
     uint32_t n, stages, nlanes; /* lane = rank * stages + stage */
     /* Stages that have chunks in common know of each other; a lane's clock has the lanes of these,
      * for each rank. */
-    uint32_t family[SCRIPT_STAGES_MAX]; /* the first of them */
-    uint32_t place[SCRIPT_STAGES_MAX];  /* of a stage among them */
+    uint32_t family[SCRIPT_STAGES_MAX];    /* the first of them */
+    uint32_t place[SCRIPT_STAGES_MAX];     /* of a stage among them */
     uint32_t stages_of[SCRIPT_STAGES_MAX]; /* how many they are */
     struct script_lane *lanes;
     uint32_t in_flight;
@@ -190,9 +190,9 @@ struct script_program {
     uint8_t *leaves;       /* [lane][rank]: told at the end */
     uint32_t *totals;      /* [from][to][SEM_STREAMS]: signals, once all are known */
     uint8_t barrier[SCRIPT_STAGES_MAX]; /* of a family: all meet at the end */
-    int staging;           /* 1: partial results leave from slots of their own */
-    uint32_t width;        /* slots of the rank with most */
-    struct hop *hops;      /* [from][to], as far as asked for */
+    int staging;                        /* 1: partial results leave from slots of their own */
+    uint32_t width;                     /* slots of the rank with most */
+    struct hop *hops;                   /* [from][to], as far as asked for */
     uint8_t *hop_known;
 };
 peal_status peal_script_lower(const struct planner *planner, struct script_program **program_out);
@@ -214,7 +214,7 @@ uint32_t peal_script_now(const struct script_program *p, uint32_t lane); /* its 
 struct script_event {
     uint32_t lane, at, push; /* push: NO_INDEX */
     uint32_t rank;           /* at == 0: that this rank has entered */
-    int arrives;             /* of a push: its end at the other side, else that its source is read */
+    int arrives; /* of a push: its end at the other side, else that its source is read */
 };
 /* Whatever it takes for the lane to go on behind the event. */
 peal_status peal_script_behind(struct script_program *p, uint32_t lane,
@@ -237,7 +237,8 @@ struct script_sems {
 };
 void peal_script_sems(const struct script_program *p, struct script_sems *sems);
 
-/* ---- time ------------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------------
+ */
 #define SCRIPT_POINTS 97u
 /* Of the bytes of the message in one trip: us until the first tile is through, and between two. */
 struct script_curve {

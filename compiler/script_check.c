@@ -34,8 +34,8 @@ static int is_empty(const struct script_sets *sets, const uint64_t *set)
 peal_status peal_script_sets_init(struct script_sets *sets, const peal_script *script)
 {
     const struct peal_plan *head = script->head;
-    *sets = (struct script_sets){script->ctx, head->nranks, head->nchunks,
-                                 (head->nranks + 63) / 64, NULL};
+    *sets = (struct script_sets){script->ctx, head->nranks, head->nchunks, (head->nranks + 63) / 64,
+                                 NULL};
     sets->bits = peal_calloc(script->ctx, set_words(sets) + 1, sizeof(uint64_t));
     if (!sets->bits)
         return PEAL_ERR_MEMORY;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program of a script: its memory, its hops, and the order of its signals once all are known. */
+/* The program of a script: its memory, its hops, and the order of its signals once all are known.
+ */
 #include "script.h"
 
 #include <string.h>
@@ -153,7 +154,7 @@ static void number_signals(struct script_program *p)
 /* Clocks have told all they can; they are most of the memory. */
 static void drop_clocks(struct script_program *p)
 {
-    for (uint32_t i = 0; i < p->nlanes; i++) {
+    for (uint32_t i = 0; p->lanes && i < p->nlanes; i++) {
         struct script_lane *lane = &p->lanes[i];
         peal_free(p->ctx, lane->clocks,
                   (size_t)lane->clocks_capacity * lane->known * sizeof *lane->clocks);

@@ -6,7 +6,6 @@
  */
 #include "script.h"
 
-
 static uint32_t most(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;

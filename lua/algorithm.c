@@ -146,7 +146,8 @@ static int begin_stage(lua_State *L)
     return 0;
 }
 
-/* ---- what the schedule is told ---------------------------------------------------------------- */
+/* ---- what the schedule is told ----------------------------------------------------------------
+ */
 
 static uint32_t fabric_rank(const struct loading *l, uint32_t rank)
 {
@@ -209,7 +210,8 @@ static void push_schedule(lua_State *L, struct loading *l)
     peal_sandbox_freeze(L, "the schedule's table");
 }
 
-/* ---- the algorithm ------------------------------------------------------------------------------ */
+/* ---- the algorithm ------------------------------------------------------------------------------
+ */
 
 /* One of the names that `collective` is, or has in its list. */
 static int serves(lua_State *L, int index, const char *wanted)
@@ -375,13 +377,14 @@ static int load_algorithm(lua_State *L)
     return 0;
 }
 
-/* ---- from outside -------------------------------------------------------------------------------- */
+/* ---- from outside
+ * -------------------------------------------------------------------------------- */
 
 static peal_status count_ranks(struct loading *l, peal_diag *diag)
 {
     peal_fabric_info info = {.size = sizeof info};
     PEAL_TRY(peal_fabric_get(l->fabric, &info));
-    l->ranks = l->request->group ? l->request->group_size
+    l->ranks = l->request->group   ? l->request->group_size
                : l->request->ranks ? l->request->ranks
                                    : info.ranks;
     for (uint32_t r = 0; r < l->ranks; r++)
@@ -418,11 +421,8 @@ peal_status peal_script_load(peal_ctx *ctx, const peal_fabric *fabric, const pea
         return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");
     if (peal_import(&own, sizeof own, request) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_ARG, "request of an unknown version");
-    struct loading l = {.ctx = ctx,
-                        .fabric = fabric,
-                        .request = &own,
-                        .path = name,
-                        .diag = PEAL_DIAG_INIT};
+    struct loading l = {
+        .ctx = ctx, .fabric = fabric, .request = &own, .path = name, .diag = PEAL_DIAG_INIT};
     PEAL_TRY(count_ranks(&l, diag));
     peal_status status = run(&l, text, bytes, diag);
     peal_free(ctx, l.blocks, l.blocks_capacity * sizeof *l.blocks);

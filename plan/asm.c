@@ -592,8 +592,7 @@ enum setting {
 };
 static const char *const setting_words[] = {
     "algorithm", "detail",     "channels", "predicted_ps", "bound_ps", "origin", "tile",
-    "chunks",    "semaphores", "region",   "link",         "pair",
-    "block",     "rank"};
+    "chunks",    "semaphores", "region",   "link",         "pair",     "block",  "rank"};
 static const struct asm_choice settings = {"a setting of the plan, or rank", setting_words,
                                            COUNT(setting_words)};
 

@@ -8,10 +8,9 @@
 /* ---- planning ------------------------------------------------------------------------------ */
 
 static const char *const plan_words[] = {
-    "collective", "bytes",         "ranks",   "root",    "peer",          "algorithm",
-    "channels",   "gateways",      "tile",    "scratch", "deterministic", "max_sms",
-    "zero_sm",    "sm_price",      "levels",  "inner",   "outer",         "script",
-    "script_name", NULL};
+    "collective", "bytes", "ranks",   "root",          "peer",        "algorithm", "channels",
+    "gateways",   "tile",  "scratch", "deterministic", "max_sms",     "zero_sm",   "sm_price",
+    "levels",     "inner", "outer",   "script",        "script_name", NULL};
 
 /* bytes = size, or {least, most} */
 static void read_bytes(lua_State *L, int index, peal_request *request)
@@ -195,8 +194,8 @@ static int candidates(lua_State *L)
     }
 }
 
-static int written(lua_State *L, peal_status (*write)(const peal_table *, peal_write_fn, void *,
-                                                      peal_diag *))
+static int written(lua_State *L,
+                   peal_status (*write)(const peal_table *, peal_write_fn, void *, peal_diag *))
 {
     peal_diag diag = PEAL_DIAG_INIT;
     luaL_Buffer buffer;
@@ -225,7 +224,8 @@ static int id(lua_State *L)
     return 1;
 }
 
-/* ---- proof ------------------------------------------------------------------------------------ */
+/* ---- proof ------------------------------------------------------------------------------------
+ */
 
 /* Findings are collected before Lua sees any: an error must not jump out of the library. */
 struct findings {
@@ -267,7 +267,8 @@ static int verify(lua_State *L)
     return 1;
 }
 
-/* ---- simulation ------------------------------------------------------------------------------- */
+/* ---- simulation -------------------------------------------------------------------------------
+ */
 
 static void push_sim(lua_State *L, const peal_sim *sim, const peal_sim_info *info)
 {
@@ -338,7 +339,14 @@ static int simulate(lua_State *L)
 }
 
 const luaL_Reg module_table_functions[] = {{"plan", plan}, {"decode", decode}, {NULL, NULL}};
-const luaL_Reg module_table_methods[] = {
-    {"compile", compile}, {"rows", rows},         {"candidates", candidates}, {"dump", dump},
-    {"encode", encode},   {"id", id},             {"verify", verify},         {"simulate", simulate},
-    {"run", module_run},  {"bench", module_bench}, {NULL, NULL}};
+const luaL_Reg module_table_methods[] = {{"compile", compile},
+                                         {"rows", rows},
+                                         {"candidates", candidates},
+                                         {"dump", dump},
+                                         {"encode", encode},
+                                         {"id", id},
+                                         {"verify", verify},
+                                         {"simulate", simulate},
+                                         {"run", module_run},
+                                         {"bench", module_bench},
+                                         {NULL, NULL}};

@@ -481,13 +481,13 @@ typedef struct peal_block {
  * (docs/lua-algorithms.md has the vocabulary and what a schedule has to be like). */
 typedef struct peal_script_params {
     size_t size;
-    const char *name; /* of the algorithm: [a-z0-9-]+, up to 63, not a built-in one's */
-    const char *path; /* of the text it was written in, for messages; NULL: none */
+    const char *name;           /* of the algorithm: [a-z0-9-]+, up to 63, not a built-in one's */
+    const char *path;           /* of the text it was written in, for messages; NULL: none */
     peal_collective collective; /* not barrier or alltoallv, nor a list of pairs */
     uint32_t ranks;
     uint32_t root;
     uint32_t peer;
-    uint32_t chunks; /* of the message, equal; a multiple of its blocks */
+    uint32_t chunks;          /* of the message, equal; a multiple of its blocks */
     const peal_block *blocks; /* custom: at least one; else NULL */
     uint32_t nblocks;
 } peal_script_params;
@@ -526,9 +526,9 @@ PEAL_API PEAL_CHECK peal_status peal_script_stage(peal_script *script, peal_diag
  * its result, where the line is the last that touched it. MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_script_check(const peal_script *script, peal_diag *diag);
 /* The script that an algorithm written in Lua (docs/lua-algorithms.md) makes for a request: runs
- * the text in a sandbox, then checks the script. `name` is what messages call the text. Errors: ARG,
- * UNSUPPORTED (it serves another collective; or a library without Lua), INPUT and UNPROVEN with
- * path and line, LIMIT, MEMORY. */
+ * the text in a sandbox, then checks the script. `name` is what messages call the text. Errors:
+ * ARG, UNSUPPORTED (it serves another collective; or a library without Lua), INPUT and UNPROVEN
+ * with path and line, LIMIT, MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_script_load(peal_ctx *ctx, const peal_fabric *fabric,
                                                  const peal_request *request, const char *text,
                                                  size_t bytes, const char *name, peal_diag *diag,
@@ -627,7 +627,8 @@ PEAL_API PEAL_CHECK peal_status peal_table_id(const peal_table *table, uint32_t 
  * They live as long as the table. */
 PEAL_API const uint32_t *peal_table_pairs(const peal_table *table, uint32_t row,
                                           uint32_t *count_out);
-/* Block `index` of a row of custom, whose lists live as long as the table. ERR_ARG past the last. */
+/* Block `index` of a row of custom, whose lists live as long as the table. ERR_ARG past the last.
+ */
 PEAL_API PEAL_CHECK peal_status peal_table_block(const peal_table *table, uint32_t row,
                                                  uint32_t index, peal_block *block);
 PEAL_API PEAL_CHECK peal_status peal_table_lanes(const peal_table *table, uint32_t row,

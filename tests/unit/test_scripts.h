@@ -140,8 +140,8 @@ static uint32_t scripts_local(uint32_t ranks)
 }
 
 /* Compiled, and so proven. */
-static void scripts_prove(peal_ctx *ctx, const peal_fabric *fabric, const char *file, uint32_t ranks,
-                          uint32_t local)
+static void scripts_prove(peal_ctx *ctx, const peal_fabric *fabric, const char *file,
+                          uint32_t ranks, uint32_t local)
 {
     const struct scripts_case c = {.file = file, .ranks = ranks, .local = local};
     uint32_t group[SCRIPTS_RANKS];
