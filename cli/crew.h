@@ -8,6 +8,7 @@
 
 #include "action.h"
 #include "elem.h"
+#include "launch.h"
 
 struct job {
     struct action action;
@@ -57,7 +58,8 @@ struct crew {
     int registered;
     int pin;
     int random_delay;
-    const char *what; /* of the progress line */
+    struct launch *launch; /* who has started this process */
+    const char *what;      /* of the progress line */
     /* out */
     struct result *results; /* by job */
     peal_comm_info info;

@@ -85,6 +85,7 @@ int read_request(struct cli *cli, peal_request *request)
     request->outer = cli->value[OPT_OUTER];
     CLI_TRY(cli_u32(cli, OPT_INCAST, &request->incast));
     CLI_TRY(cli_size(cli, OPT_TILE, &request->tile_bytes));
+    CLI_TRY(cli_u32(cli, OPT_DEPTH, &request->depth));
     CLI_TRY(cli_size(cli, OPT_SCRATCH, &request->scratch_limit));
     CLI_TRY(cli_real(cli, OPT_SM_PRICE, &request->sm_price));
     CLI_TRY(cli_u32(cli, OPT_MAX_SMS, &request->max_sms));
@@ -93,6 +94,7 @@ int read_request(struct cli *cli, peal_request *request)
     request->zero_sm = cli_given(cli, OPT_ZERO_SM);
     request->deterministic = cli_given(cli, OPT_DETERMINISTIC);
     CLI_TRY(read_wire(cli, request));
+    CLI_TRY(read_policy(cli, request));
     return read_engines(cli, request);
 }
 
@@ -109,16 +111,16 @@ int count_ranks(const struct cli *cli, const peal_fabric *fabric, uint32_t wante
 static int plan_any(const struct cli *cli, const peal_fabric *fabric, peal_request *request,
                     peal_diag *diag, peal_status *status, peal_table **table_out)
 {
-    peal_script *script = NULL;
+    peal_schedule *script = NULL;
     *status = PEAL_OK;
     if (script_given(cli))
         CLI_TRY(script_load(cli, fabric, request, diag, status, &script));
     if (*status == PEAL_OK) {
-        request->script = script;
-        request->algorithm = script ? peal_script_name(script) : request->algorithm;
+        request->schedule = script;
+        request->algorithm = script ? peal_schedule_name(script) : request->algorithm;
         *status = peal_table_plan(cli->ctx, fabric, request, diag, table_out);
     }
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
     return EXIT_YES;
 }
 
@@ -144,6 +146,8 @@ int plan_table(struct cli *cli, const peal_fabric *fabric, const peal_request *r
     full.npairs = action->npairs;
     peal_status status;
     CLI_TRY(plan_any(cli, fabric, &full, &diag, &status, table_out));
+    if (status == PEAL_OK)
+        say_fallback(&diag);
     if (status != PEAL_ERR_UNSUPPORTED || !skip)
         return say_diag(status, &diag);
     full.algorithm = request->algorithm; /* a script's is gone */
@@ -272,10 +276,10 @@ int compile_all(struct cli *cli, const peal_fabric *fabric, peal_table **table_o
 int check_decided(const struct cli *cli, const peal_table *table)
 {
     static const enum option_id decided[] = {
-        OPT_ALGORITHM, OPT_CHANNELS, OPT_GATEWAYS,   OPT_TILE,          OPT_SCRATCH,
-        OPT_ENGINE,    OPT_SM_PRICE, OPT_NCCL_GRAPH, OPT_DETERMINISTIC, OPT_MAX_SMS,
-        OPT_ZERO_SM,   OPT_GROUP,    OPT_SIBLINGS,   OPT_GRID,          OPT_AXIS,
-        OPT_INCAST,    OPT_LEVELS,   OPT_INNER,      OPT_OUTER,         OPT_WIRE};
+        OPT_ALGORITHM, OPT_CHANNELS,   OPT_GATEWAYS,      OPT_TILE,    OPT_SCRATCH, OPT_ENGINE,
+        OPT_SM_PRICE,  OPT_NCCL_GRAPH, OPT_DETERMINISTIC, OPT_MAX_SMS, OPT_ZERO_SM, OPT_GROUP,
+        OPT_SIBLINGS,  OPT_GRID,       OPT_AXIS,          OPT_INCAST,  OPT_LEVELS,  OPT_INNER,
+        OPT_OUTER,     OPT_WIRE,       OPT_DEPTH,     OPT_POLICY};
     peal_table_info info = {.size = sizeof info};
     uint32_t ranks;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));

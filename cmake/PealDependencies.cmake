@@ -49,6 +49,13 @@ target_include_directories(peal_jansson SYSTEM INTERFACE ${PEAL_JANSSON_INCLUDE_
 target_link_libraries(peal_jansson INTERFACE ${PEAL_JANSSON_LIBRARY})
 peal_feature(jansson TRUE "")
 
+# HMAC-SHA-256, for ranks that meet over a network.
+find_path(PEAL_NETTLE_INCLUDE_DIR nettle/hmac.h REQUIRED)
+find_library(PEAL_NETTLE_LIBRARY nettle REQUIRED)
+add_library(peal_nettle INTERFACE)
+target_include_directories(peal_nettle SYSTEM INTERFACE ${PEAL_NETTLE_INCLUDE_DIR})
+peal_feature(nettle TRUE "")
+
 if(PEAL_TESTS)
     find_path(PEAL_CHECK_INCLUDE_DIR check.h)
     find_library(PEAL_CHECK_LIBRARY NAMES check_pic check)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One-shot allreduce: every rank stores its input, as packets, into a slot of each other rank and
- * folds what it received. One start-up, (N - 1) S in and out of every rank: for the smallest
- * messages among ranks that reach each other by load and store. */
+/* One-shot: every rank stores what another needs of its input, as packets, into a slot of that
+ * rank, which unpacks or folds what it received. One start-up: for the smallest messages among
+ * ranks that reach each other by load and store. Of an allreduce (N - 1) S go in and out of every
+ * rank, of reduce-scatter, allgather and alltoall (N - 1) / N S. */
 #include "compiler.h"
 
 #include <stdio.h>
@@ -10,17 +11,34 @@
 #define ONESHOT_RANKS_MAX 64u
 #define PACKET_SCALE 0.5 /* half of each word is the stamp */
 
+/* The share of the message that goes from one rank to another. */
+static double share_between(const struct planner *planner)
+{
+    return planner->request.collective == PEAL_ALLREDUCE ? 1 : 1.0 / planner->group.n;
+}
+
+static uint32_t blocks_of(peal_collective collective, uint32_t n)
+{
+    uint32_t blocks = 1;
+    for (uint32_t i = 0; i < peal_plan_collective(collective)->block_power; i++)
+        blocks *= n;
+    return blocks;
+}
+
 static peal_status cost_channels(struct planner *planner, uint32_t channels)
 {
     const struct group *group = &planner->group;
+    double share = share_between(planner);
+    int folds = planner->request.collective == PEAL_ALLREDUCE;
     struct candidate candidate = {.algo = ALGO_ONESHOT,
                                   .order = ORDER_FOLD,
                                   .channels = channels,
                                   .max_bytes = ONESHOT_BYTES_MAX,
-                                  .chunks = channels,
+                                  .chunks =
+                                      channels * blocks_of(planner->request.collective, group->n),
                                   .lanes = channels,
                                   .slots = 2ull * 2 * group->n * channels, /* half are stamps */
-                                  .hop_share = 1.0 / channels};
+                                  .hop_share = share / channels};
     struct stage stage = {.levels = 1, .chain = 1};
     for (uint32_t r = 0; r < group->n; r++)
         for (uint32_t to = 0; to < group->n; to++) {
@@ -28,14 +46,15 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
             if (to == r)
                 continue;
             peal_planner_hop(planner, r, to, &hop);
-            peal_planner_load(planner, &hop, 1, PACKET_SCALE);
+            peal_planner_load(planner, &hop, share, PACKET_SCALE);
             stage.alpha_us =
                 hop.path.alpha_us > stage.alpha_us ? hop.path.alpha_us : stage.alpha_us;
             stage.gap_us = hop.path.gap_us > stage.gap_us ? hop.path.gap_us : stage.gap_us;
         }
     stage.gap_us *= group->n - 2.0;
-    /* Packets of double size out and in, the own input twice, the output once. */
-    peal_candidate_stage(planner, &candidate, &stage, (2.0 * (group->n - 1) + 1.5) / channels);
+    /* Packets of double size out and in, of an allreduce the own input twice, the output once. */
+    peal_candidate_stage(planner, &candidate, &stage,
+                         (2.0 * (group->n - 1) * share + (folds ? 1.5 : 1)) / channels);
     peal_candidate_total(planner, &candidate);
     return peal_planner_add(planner, &candidate);
 }
@@ -58,31 +77,109 @@ static peal_status enumerate(struct planner *planner)
 static void prepare(struct build *b, const struct candidate *candidate)
 {
     b->plan->nsems = 0;
+    b->plan->nchunks = candidate->chunks;
     for (uint32_t c = 0; c < candidate->channels; c++)
         peal_build_region(b, PLAN_BUF_PACKET, b->plan->nranks, 1, peal_build_slot_bytes(b));
 }
 
-static void emit_channel(struct build *b, uint32_t rank, uint32_t c)
+struct oneshot {
+    struct build *b;
+    uint32_t n;
+    uint32_t self;
+    uint32_t channels;
+    uint32_t channel;
+};
+
+static uint32_t chunk_of(const struct oneshot *o, uint32_t block)
 {
-    uint32_t n = b->plan->nranks;
-    struct plan_operand dst[ONESHOT_RANKS_MAX], src[ONESHOT_RANKS_MAX];
-    struct plan_operand in = peal_op_user(rank, PLAN_BUF_IN, c);
-    struct plan_operand out = peal_op_user(rank, PLAN_BUF_OUT, c);
-    for (uint32_t i = 1; i < n; i++)
-        dst[i - 1] = peal_op_slot((rank + i) % n, PLAN_BUF_PACKET, c, rank);
-    /* All ranks fold in rank order: the same bits everywhere. */
-    for (uint32_t i = 0; i < n; i++)
-        src[i] = i == rank ? in : peal_op_slot(rank, PLAN_BUF_PACKET, c, i);
-    peal_build_lane(b);
-    peal_build_section(b, 1);
-    peal_build_move(b, c, 1, &in, n - 1, dst, PEAL_ENGINE_SM, 0);
-    peal_build_move(b, c, n, src, 1, &out, PEAL_ENGINE_SM, 1);
+    return block * o->channels + o->channel;
+}
+
+static struct plan_operand slot_of(const struct oneshot *o, uint32_t rank, uint32_t from)
+{
+    return peal_op_slot(rank, PLAN_BUF_PACKET, o->channel, from);
+}
+
+static void move(const struct oneshot *o, uint32_t chunk, struct plan_operand src,
+                 struct plan_operand dst)
+{
+    peal_build_move(o->b, chunk, 1, &src, 1, &dst, PEAL_ENGINE_SM, 0);
+}
+
+static void send_to_all(const struct oneshot *o, uint32_t chunk)
+{
+    struct plan_operand dst[ONESHOT_RANKS_MAX], in = peal_op_user(o->self, PLAN_BUF_IN, chunk);
+    for (uint32_t i = 1; i < o->n; i++)
+        dst[i - 1] = slot_of(o, (o->self + i) % o->n, o->self);
+    peal_build_move(o->b, chunk, 1, &in, o->n - 1, dst, PEAL_ENGINE_SM, 0);
+}
+
+/* All ranks fold in rank order: the same bits everywhere. */
+static void fold(const struct oneshot *o, uint32_t chunk)
+{
+    struct plan_operand src[ONESHOT_RANKS_MAX], out = peal_op_user(o->self, PLAN_BUF_OUT, chunk);
+    for (uint32_t i = 0; i < o->n; i++)
+        src[i] = i == o->self ? peal_op_user(o->self, PLAN_BUF_IN, chunk) : slot_of(o, o->self, i);
+    peal_build_move(o->b, chunk, o->n, src, 1, &out, PEAL_ENGINE_SM, 1);
+}
+
+static void allreduce(const struct oneshot *o)
+{
+    send_to_all(o, chunk_of(o, 0));
+    fold(o, chunk_of(o, 0));
+}
+
+/* Block `first` + j goes to rank j. */
+static void send_blocks(const struct oneshot *o, uint32_t first)
+{
+    for (uint32_t i = 1; i < o->n; i++) {
+        uint32_t to = (o->self + i) % o->n, chunk = chunk_of(o, first + to);
+        move(o, chunk, peal_op_user(o->self, PLAN_BUF_IN, chunk), slot_of(o, to, o->self));
+    }
+}
+
+static void reduce_scatter(const struct oneshot *o)
+{
+    send_blocks(o, 0);
+    fold(o, chunk_of(o, o->self));
+}
+
+/* From rank i comes block i * stride + offset. */
+static void take_blocks(const struct oneshot *o, uint32_t stride, uint32_t offset)
+{
+    for (uint32_t i = 0; i < o->n; i++) {
+        uint32_t from = (o->self + i) % o->n, chunk = chunk_of(o, from * stride + offset);
+        move(o, chunk, i ? slot_of(o, o->self, from) : peal_op_user(o->self, PLAN_BUF_IN, chunk),
+             peal_op_user(o->self, PLAN_BUF_OUT, chunk));
+    }
+}
+
+static void allgather(const struct oneshot *o)
+{
+    send_to_all(o, chunk_of(o, o->self));
+    take_blocks(o, 1, 0);
+}
+
+static void alltoall(const struct oneshot *o)
+{
+    send_blocks(o, o->self * o->n);
+    take_blocks(o, o->n, o->self);
 }
 
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
 {
-    for (uint32_t c = 0; c < candidate->channels; c++)
-        emit_channel(b, rank, c);
+    static void (*const program[PEAL_COLLECTIVE_COUNT])(const struct oneshot *) = {
+        [PEAL_ALLREDUCE] = allreduce,
+        [PEAL_REDUCE_SCATTER] = reduce_scatter,
+        [PEAL_ALLGATHER] = allgather,
+        [PEAL_ALLTOALL] = alltoall,
+    };
+    struct oneshot o = {b, b->plan->nranks, rank, candidate->channels, 0};
+    for (; o.channel < o.channels; o.channel++) {
+        peal_build_lane(b);
+        peal_build_section(b, 1);
+        program[b->plan->collective](&o);
+    }
 }
 
 static void detail(const struct candidate *candidate, char *text, size_t size)
@@ -91,5 +188,10 @@ static void detail(const struct candidate *candidate, char *text, size_t size)
              candidate->channels == 1 ? "" : "s");
 }
 
-const struct algo peal_algo_oneshot = {"oneshot", 1u << PEAL_ALLREDUCE, enumerate, prepare, emit,
+const struct algo peal_algo_oneshot = {"oneshot",
+                                       1u << PEAL_ALLREDUCE | 1u << PEAL_REDUCE_SCATTER |
+                                           1u << PEAL_ALLGATHER | 1u << PEAL_ALLTOALL,
+                                       enumerate,
+                                       prepare,
+                                       emit,
                                        detail};

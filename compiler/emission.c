@@ -4,6 +4,8 @@
 #include "packed.h"
 #include "script.h"
 
+#include <string.h>
+
 struct emission {
     peal_ctx *ctx;
     struct planner planner; /* a copy with its fabric: emissions of one table know no other */
@@ -155,6 +157,7 @@ peal_status peal_emission_begin(const struct planner *planner, const peal_fabric
     e->planner = *planner;
     e->planner.fabric = e->planner.group.fabric = fabric;
     e->planner.corner = candidate->corner;
+    memcpy(e->planner.request.move_engine, candidate->move_engine, sizeof candidate->move_engine);
     peal_status status = begin(e, min_bytes, max_bytes);
     if (status != PEAL_OK) {
         peal_emission_end(e);

@@ -56,6 +56,7 @@ static void put_candidate(struct peal_buf *out, const struct candidate *candidat
     put_number(out, (uint64_t)candidate->variant);
     put_number(out, candidate->corner);
     put_number(out, candidate->radix);
+    put_number(out, candidate->torus);
     put_number(out, candidate->wire);
     put_number(out, candidate->twohop);
     put_number(out, candidate->window);

@@ -26,7 +26,7 @@ struct script_step {
     uint16_t nto;
 };
 
-struct peal_script {
+struct peal_schedule {
     peal_ctx *ctx;
     char name[64];
     char path[256];
@@ -37,18 +37,18 @@ struct peal_script {
     struct script_step *steps;
     uint32_t *ranks;
 };
-peal_status peal_script_copy(const peal_script *script, peal_script **copy_out);
+peal_status peal_script_copy(const peal_schedule *script, peal_schedule **copy_out);
 /* Puts the steps into waves (script_waves.c). What they do stays the same. */
-peal_status peal_script_sort(peal_script *script);
+peal_status peal_script_sort(peal_schedule *script);
 /* A digest of all that a schedule follows from. */
-uint64_t peal_script_digest(const peal_script *script);
+uint64_t peal_script_digest(const peal_schedule *script);
 
 /* Is the rank's value of the chunk looked at again, once a step has been? By steps of which stage,
  * or as the result. */
 #define SCRIPT_DEAD UINT16_MAX
 #define SCRIPT_RESULT (UINT16_MAX - 1u)
 /* For each name of a rank in the steps; free with nranks elements. */
-peal_status peal_script_lives(const peal_script *script, uint16_t **lives_out);
+peal_status peal_script_lives(const peal_schedule *script, uint16_t **lives_out);
 
 /* Sets of ranks whose input a value holds, for each (rank, chunk). */
 struct script_sets {
@@ -56,14 +56,14 @@ struct script_sets {
     uint32_t ranks, chunks, words;
     uint64_t *bits;
 };
-peal_status peal_script_sets_init(struct script_sets *sets, const peal_script *script);
+peal_status peal_script_sets_init(struct script_sets *sets, const peal_schedule *script);
 void peal_script_sets_free(struct script_sets *sets);
 uint64_t *peal_script_set(const struct script_sets *sets, uint32_t rank, uint32_t chunk);
 /* What the step makes of them. */
-void peal_script_sets_step(struct script_sets *sets, const peal_script *script,
+void peal_script_sets_step(struct script_sets *sets, const peal_schedule *script,
                            const struct script_step *step);
 /* The value has all that the collective wants of the chunk. */
-int peal_script_complete(const struct script_sets *sets, const peal_script *script, uint32_t rank,
+int peal_script_complete(const struct script_sets *sets, const peal_schedule *script, uint32_t rank,
                          uint32_t chunk);
 
 /* ---- lanes --------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ struct script_lane {
 struct script_program {
     const struct planner *planner;
     peal_ctx *ctx;
-    const peal_script *script;
+    const peal_schedule *script;
     uint32_t n, stages, nlanes; /* lane = rank * stages + stage */
     /* Stages that have chunks in common know of each other; a lane's clock has the lanes of these,
      * for each rank. */
@@ -224,7 +224,7 @@ int peal_script_knows(const struct script_program *p, uint32_t lane,
 /* Waits for what nobody has waited for, and for everyone at the end. */
 peal_status peal_script_finish(struct script_program *p);
 /* The moves of all lanes (script_lower.c). */
-peal_status peal_script_moves(struct script_program *p, const peal_script *script);
+peal_status peal_script_moves(struct script_program *p, const peal_schedule *script);
 /* Slots of every pipe (script_slots.c). */
 peal_status peal_script_place_slots(struct script_program *p);
 void peal_script_prepare(struct build *b, const struct candidate *candidate);

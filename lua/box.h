@@ -32,6 +32,7 @@ struct sandbox {
     char text[400]; /* the error under way, with its place: no memory needed to tell of it */
     char path[256];
     uint32_t line;
+    uint32_t blamed; /* line, where an error has none */
 };
 
 void *peal_box_realloc(void *user, void *ptr, size_t osize, size_t nsize);

@@ -40,12 +40,26 @@ static void reprice(struct sandbox *box)
     box->price = (uint32_t)(1 + box->longest / STRING_A_UNIT + nodes / NODES_A_UNIT);
 }
 
+/* No handler hears of a lack of memory: where it happened is looked up in its midst. Nothing here
+ * asks for any. */
+static void blame_running(struct sandbox *box)
+{
+    lua_Debug ar;
+    for (int level = 0; box->L && level < 16 && lua_getstack(box->L, level, &ar); level++)
+        if (lua_getinfo(box->L, "l", &ar) && ar.currentline > 0) {
+            box->blamed = (uint32_t)ar.currentline;
+            return;
+        }
+}
+
 /* Refused blocks are asked for again once garbage is collected: only the second time counts. */
 static void *refuse(struct sandbox *box, size_t bytes, enum box_spent reason)
 {
     box->left -= (int64_t)(box->used / REFUSED_A_UNIT);
-    if ((box->refused == bytes || reason == SPENT_HOST) && box->spent == SPENT_NOTHING)
+    if ((box->refused == bytes || reason == SPENT_HOST) && box->spent == SPENT_NOTHING) {
         box->spent = reason;
+        blame_running(box);
+    }
     box->refused = bytes;
     return NULL;
 }

@@ -55,6 +55,9 @@ void peal_sandbox_chunk(lua_State *L);
  * INPUT (the script's own), LIMIT (budget or memory spent), MEMORY (the host's allocator). */
 peal_status peal_sandbox_run(struct sandbox *box, lua_CFunction fn, void *arg, peal_diag *diag);
 
+/* In fn: errors that happen in no script are told of as at the beginning of the function on top. */
+void peal_sandbox_blame(lua_State *L);
+
 /* ---- for C functions that scripts call (inside peal_sandbox_run) ------------------ */
 
 /* Takes units off the budget; raises an error, which no script can catch, when it is spent.

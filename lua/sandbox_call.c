@@ -120,13 +120,24 @@ static peal_status fail(struct sandbox *box, int error, peal_diag *diag)
     else if (!box->text[0])
         peal_copy_text(box->text, sizeof box->text,
                        error == LUA_ERRMEM ? "out of memory" : "an error in an error handler");
-    return peal_fail_at(diag, status, box->name, box->line, 0, "%s", box->text);
+    return peal_fail_at(diag, status, box->name, box->line ? box->line : box->blamed, 0, "%s",
+                        box->text);
+}
+
+void peal_sandbox_blame(lua_State *L)
+{
+    lua_Debug ar;
+    if (lua_type(L, -1) != LUA_TFUNCTION)
+        return;
+    lua_pushvalue(L, -1);
+    if (lua_getinfo(L, ">S", &ar) && ar.linedefined > 0)
+        peal_sandbox_of(L)->blamed = (uint32_t)ar.linedefined;
 }
 
 static locale_t enter(struct sandbox *box)
 {
     box->text[0] = 0;
-    box->line = 0;
+    box->line = box->blamed = 0;
     return uselocale(box->locale);
 }
 

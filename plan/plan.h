@@ -355,6 +355,9 @@ struct plan_proof {
 };
 peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_finding_fn found,
                              void *user, struct plan_proof *proof, peal_diag *diag);
+/* Capability and bounds of a table's slices, each by itself: all that can be proven of one alone.
+ */
+peal_status peal_table_check_slices(const peal_table *table, peal_diag *diag);
 /* A row's proof, added to the report of a table's. */
 void peal_plan_add_proof(peal_verify_report *sum, const struct plan_proof *proof);
 

@@ -388,7 +388,9 @@ static peal_status make_cells(struct machine *m)
         return PEAL_ERR_MEMORY;
     for (uint64_t i = 0; i < m->ncells; i++)
         m->cells[i].sleeper = NOBODY;
-    return peal_verify_values_init(&m->values, m->ctx, plan->nranks, m->tiles ? m->tiles : 1);
+    PEAL_TRY(peal_verify_values_init(&m->values, m->ctx, plan->nranks, m->tiles ? m->tiles : 1));
+    m->values.leaf_shape = m->run->orders ? m->run->orders->leaf : NULL;
+    return PEAL_OK;
 }
 
 static peal_status make(struct machine *m)
@@ -1003,8 +1005,9 @@ static peal_status enter(struct machine *m, uint32_t rank)
 }
 
 /* Whether all elements are added up in one order. */
-static void note_shape(struct machine *m, uint32_t value)
+static peal_status note_shape(struct machine *m, uint32_t value)
 {
+    struct verify_tree *tree = m->run->orders ? m->run->orders->tree : NULL;
     uint64_t shape = peal_verify_value_blocked(&m->values, value)
                          ? VERIFY_SHAPES_DIFFER
                          : peal_verify_value_shape(&m->values, value);
@@ -1012,6 +1015,8 @@ static void note_shape(struct machine *m, uint32_t value)
         m->run->shape = shape;
     else if (m->run->shape != shape)
         m->run->shape = VERIFY_SHAPES_DIFFER;
+    return tree && tree->root == VALUE_NONE ? peal_verify_tree_take(tree, &m->values, value)
+                                            : PEAL_OK;
 }
 
 static void note_wires(struct machine *m, uint32_t value)
@@ -1021,7 +1026,7 @@ static void note_wires(struct machine *m, uint32_t value)
         m->run->wires = wires;
 }
 
-static void check_reduced(struct machine *m, uint32_t rank, uint32_t t, uint32_t value)
+static peal_status check_reduced(struct machine *m, uint32_t rank, uint32_t t, uint32_t value)
 {
     uint32_t call = m->ranks[rank].call;
     uint32_t *expected = &m->expected[(size_t)call * m->tiles + t];
@@ -1041,11 +1046,11 @@ static void check_reduced(struct machine *m, uint32_t rank, uint32_t t, uint32_t
         peal_verify_find(m->out, "numbers", rank, -1, -1,
                          "out[%u] tile %u is added up in another order than on another rank", chunk,
                          tile);
-    if (final && *expected == VALUE_NONE) {
-        *expected = value;
-        note_shape(m, value);
-        note_wires(m, value);
-    }
+    if (!final || *expected != VALUE_NONE)
+        return PEAL_OK;
+    *expected = value;
+    note_wires(m, value);
+    return note_shape(m, value);
 }
 
 /* One rank's input, unchanged, or rounded alike on all ranks that get it. */
@@ -1070,7 +1075,7 @@ static void check_moved(struct machine *m, uint32_t rank, uint32_t t, uint32_t v
                          value == VALUE_NONE ? "is never written" : "holds something else", origin);
 }
 
-static void check_result(struct machine *m, uint32_t rank)
+static peal_status check_result(struct machine *m, uint32_t rank)
 {
     const struct held_cells *held = &m->held[2 * rank + 1];
     for (uint32_t i = 0; i < held->held.blocks; i++) {
@@ -1080,11 +1085,12 @@ static void check_result(struct machine *m, uint32_t rank)
             uint32_t value =
                 user_cell(m, rank, PLAN_BUF_OUT, m->chunk[t / m->trips], t % m->trips)->value;
             if (peal_plan_adds(m->plan, m->chunk[t / m->trips]))
-                check_reduced(m, rank, t, value);
+                PEAL_TRY(check_reduced(m, rank, t, value));
             else
                 check_moved(m, rank, t, value);
         }
     }
+    return PEAL_OK;
 }
 
 /* What is known once all ranks have entered the first call; made when the first rank leaves. */
@@ -1139,7 +1145,7 @@ static peal_status leave(struct machine *m, uint32_t rank)
         peal_verify_clock_drop(&m->clocks, end.clock);
         PEAL_TRY(status);
     }
-    check_result(m, rank);
+    PEAL_TRY(check_result(m, rank));
     int knows;
     PEAL_TRY(knows_entries(m, rank, &knows));
     if (!knows)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The collectives: from the caller's arguments to the run of a row. */
-#include "comm.h"
+#include "far.h"
 
 /* ---- the caller's buffers */
 
@@ -35,6 +35,9 @@ static void post_buffers(struct peal_comm *comm)
         atomic_store_explicit(&comm->board->in, in, memory_order_relaxed);
     if (out != comm->posted_out)
         atomic_store_explicit(&comm->board->out, out, memory_order_relaxed);
+    if (comm->foreign != comm->posted_foreign)
+        atomic_store_explicit(&comm->board->foreign, comm->foreign, memory_order_relaxed);
+    comm->posted_foreign = comm->foreign;
     comm->posted_in = in;
     comm->posted_out = out;
 }
@@ -96,8 +99,14 @@ static inline peal_status call(peal_comm *comm, const void *in, void *out, struc
         return rt_failure(comm, diag);
     if (comm->private_buffers)
         PEAL_TRY(rt_stage(comm, row, diag));
+    rt_far_enter(comm, row);
     enter(comm, row, in_place);
-    PEAL_TRY(rt_run(comm, row, diag));
+    peal_status status = rt_run(comm, row, diag);
+    if (status != PEAL_OK) {
+        rt_far_cut(comm);
+        return status;
+    }
+    rt_far_leave(comm);
     if (comm->private_buffers)
         rt_unstage(comm, row);
     atomic_store_explicit(&comm->board->done, comm->stamp, memory_order_release);

@@ -17,6 +17,7 @@ struct rt_sem_out {
     rt_word *cell;
     uint32_t sent;  /* issued; counts for ever, modulo 2^32 */
     rt_half raised; /* stored in the cell; behind `sent` while an engine has signals queued */
+    uint32_t far;   /* 1: of a rank of another host (far.h) */
 };
 
 struct rt_sem_in {
@@ -35,6 +36,7 @@ enum rt_kind {
     RT_PACKET, /* sm, with a packet among its operands */
     RT_WIRE,   /* sm: pack, unpack, or a fold with a wire slot among its sources */
     RT_ASYNC,  /* a transfer of another engine */
+    RT_FAR,    /* the same, to a rank of another host */
     RT_SIGNAL,
     RT_WAIT,
     RT_AWAIT,
@@ -55,6 +57,7 @@ struct rt_operand {
     uint8_t wire;    /* PLAN_WIRE_*: what the slot holds */
     uint32_t depth;  /* RT_SLOT: trip t is at (t mod depth) x trip_bytes */
     uint32_t writer; /* packet source: the rank that fills it */
+    uint32_t rank;   /* whose memory it is */
     uint64_t shift;  /* in and out: bytes from the chunk's place in the message to the one in the
                         buffer, modulo 2^64; of the count that the row knows, */
     uint64_t shift_blocks; /* and for any, in blocks */
@@ -108,6 +111,7 @@ struct rt_event {
     uint32_t issued; /* the lane's own count; the others follow it */
     uint32_t unread; /* the worker's: pieces not yet read and written; set by the lane before it */
     uint32_t unwritten; /* hands the transfer over */
+    uint32_t far;       /* 1: the last one went to another host */
     rt_half freed;
     rt_half delivered;
 };
@@ -149,6 +153,7 @@ struct rt_row {
     uint8_t reach;      /* RT_REACH_* of any chunk */
     uint8_t *reached;   /* RT_REACH_* of each chunk */
     uint8_t out_reread; /* some output is read again within the call */
+    uint8_t attachable; /* only moves and folds of sm reach the buffers of others, on any rank */
     struct rt_lane *lanes;
     struct rt_step *steps;
     struct rt_operand *operands;
@@ -197,6 +202,7 @@ static inline int rt_row_serves(const struct rt_row *row, struct rt_args args)
 }
 
 struct rt_worker;
+struct rt_far;
 
 struct peal_comm {
     /* what a call touches first */
@@ -236,6 +242,7 @@ struct peal_comm {
     int crowded;                /* more threads than processors */
 
     struct peal_world *world;
+    struct rt_far *far; /* NULL: no rank is on another host */
     peal_ctx *ctx;
     struct rt_layout layout;
     uint32_t timeout_ms;
@@ -243,30 +250,50 @@ struct peal_comm {
     uint64_t chaos;
     uint64_t cache_bytes;
     uint64_t heap_used;    /* from the bottom by peal_mem_alloc, from the top by staging */
-    uint64_t staged_bytes; /* of one of the two staged buffers */
+    uint64_t staged_bytes; /* of one of the two areas for staged buffers */
+    uint64_t staged_at;    /* in it: where this call's are, */
+    uint64_t staged_turn;  /* and how far on those of the next */
     uint32_t engines;
     uint32_t stand_ins;
     uint32_t packet_sources; /* most packets or wire slots one step reads */
     int failed;
     uint64_t calls;
 
+    /* cross-memory attach */
+    int attaches;            /* every rank reads every other's memory so */
+    int attached;            /* in the call under way, those whose buffers say so are reached so */
+    uint64_t attach_bytes;   /* of the larger buffer, from which on it is used */
+    uint32_t attach_sources; /* most sources of a step that may be elsewhere */
+    uint32_t foreign;        /* RT_REACH_* of this call's own buffers that others attach to, */
+    uint32_t posted_foreign; /* and of the last that was posted */
+    uint32_t lost;           /* the rank whose memory could not be reached */
+    char *bounce;            /* RT_ATTACH_PIECE for each source and one for the result */
+    uint64_t probe;          /* what others read to find out whether they can */
+
     /* waiting long */
     uint64_t wait_start;
     uint64_t next_look;
+    uint64_t last_ask;
     uint64_t pid_space;
 };
 
 #define RT_BLOCK 1024u /* payload bytes of a packet step handled at once */
 
+struct rt_job;
+
 struct peal_world {
     peal_ctx *ctx;
     struct rt_segment segment;
+    struct rt_job *job; /* NULL: not joined */
     uint32_t timeout_ms;
     int private_buffers;
+    uint64_t attach_bytes;
     uint64_t chaos;
     pthread_mutex_t lock; /* over the verification of a table that threads share, and users */
     uint32_t users;
 };
+/* One without a segment yet; released, not freed. */
+peal_status rt_world_make(peal_ctx *ctx, struct peal_world **world, peal_diag *diag);
 void rt_world_retain(struct peal_world *world);
 void rt_world_release(struct peal_world *world);
 
@@ -282,12 +309,26 @@ peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row
 peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag);
 void rt_unstage(const struct peal_comm *comm, const struct rt_row *row);
 
+/* ---- attach.c: buffers that stay private and are read and written by the kernel */
+#define RT_ATTACH_PIECE 32768u
+/* Tells the others where to look, before they are told that this rank is there. */
+void rt_attach_offer(struct peal_comm *comm);
+/* When all have joined: finds out whether all reach all, the same answer on every rank. */
+peal_status rt_attach_agree(struct peal_comm *comm, uint64_t deadline, peal_diag *diag);
+void rt_attach_free(struct peal_comm *comm);
+/* A move or fold of sm some of whose operands may be in memory that is not mapped here. 0: a peer
+ * could not be reached, comm->lost. */
+int rt_attach_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                   const struct rt_step *step);
+
 /* ---- counts.c: alltoallv */
 #define RT_BAD_COUNT UINT64_MAX /* told instead of a count that is too large */
 peal_status rt_counts_make(struct peal_comm *comm);
 void rt_counts_free(struct peal_comm *comm);
 /* Takes the caller's counts, none beyond a block's `count`. */
 void rt_counts_begin(struct peal_comm *comm, const size_t *send_counts, size_t count);
+rt_word *rt_count_place(const struct peal_comm *comm, const struct rt_step *step);
+uint64_t rt_count_told(const struct peal_comm *comm, uint32_t peer);
 void rt_count_tell(const struct peal_comm *comm, const struct rt_step *step);
 void rt_count_learn(struct peal_comm *comm, const struct rt_row *row, const struct rt_step *step);
 /* Elements that a block of this rank's input or output has, of `count`. */
@@ -334,6 +375,8 @@ struct rt_blocked {
 void rt_fail(char *base, const struct rt_error *error);
 /* Has the world failed? Then the status of the first error, and its text in *diag. */
 peal_status rt_failure(struct peal_comm *comm, peal_diag *diag);
+/* The same for anybody, and PEAL_OK where it has not. */
+peal_status rt_failure_now(const struct peal_comm *comm, peal_diag *diag);
 /* After a poll in vain. An error when the wait is over in vain, too. */
 peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag);
 uint64_t rt_pid_space(void);

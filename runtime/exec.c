@@ -2,9 +2,9 @@
 /* Runs one call: the lanes of a rank as coroutines of the calling thread. A lane that has to
  * wait gives way to the next; when none can go on, wait.c is asked for patience. */
 #include "clock.h"
-#include "comm.h"
+#include "far.h"
 
-enum outcome { WENT, BLOCKED, STRANGE };
+enum outcome { WENT, BLOCKED, STRANGE, LOST };
 
 /* ---- semaphores */
 
@@ -50,6 +50,8 @@ static inline enum outcome do_signal(struct peal_comm *comm, struct rt_lane *lan
                                      const struct rt_step *step)
 {
     struct rt_sem_out *sem = step->out;
+    if (sem->far)
+        return rt_far_signal(comm, lane, step) ? WENT : BLOCKED;
     if (comm->worker)
         return rt_async_signal(comm, lane, step) ? WENT : BLOCKED;
     rt_raise(sem->cell, ++sem->sent, comm->digest);
@@ -71,6 +73,8 @@ static inline enum outcome do_step(struct peal_comm *comm, const struct rt_row *
     switch ((enum rt_kind)step->kind) {
     case RT_MOVE:
     case RT_FOLD:
+        if (comm->attached)
+            return rt_attach_move(comm, row, lane, step) ? WENT : LOST;
         rt_sm_move(comm, row, lane, step);
         return WENT;
     case RT_PACKET: {
@@ -82,10 +86,13 @@ static inline enum outcome do_step(struct peal_comm *comm, const struct rt_row *
         return WENT;
     case RT_ASYNC:
         return rt_async_move(comm, row, lane, step) ? WENT : BLOCKED;
+    case RT_FAR:
+        return rt_far_move(comm, row, lane, step) ? WENT : BLOCKED;
     case RT_SIGNAL:
         return do_signal(comm, lane, step);
     case RT_TELL:
-        rt_count_tell(comm, step);
+        if (!step->out->far)
+            rt_count_tell(comm, step);
         return do_signal(comm, lane, step);
     case RT_LEARN:
         return do_learn(comm, row, step);
@@ -140,16 +147,20 @@ static struct rt_blocked find_blocked(const struct rt_row *row)
     return blocked;
 }
 
-static peal_status mismatch(struct peal_comm *comm, const struct rt_row *row,
-                            const struct rt_lane *lane, peal_diag *diag)
+/* STRANGE: what a peer sent is of another call. LOST: a peer's memory is gone. */
+static peal_status broken(struct peal_comm *comm, const struct rt_row *row,
+                          const struct rt_lane *lane, enum outcome outcome, peal_diag *diag)
 {
-    struct rt_error error = {.status = PEAL_ERR_MISMATCH,
+    int lost = outcome == LOST;
+    struct rt_error error = {.status = lost ? PEAL_ERR_PEER : PEAL_ERR_MISMATCH,
                              .rank = comm->rank,
-                             .culprit = awaited_rank(row, &row->steps[lane->pc]),
+                             .culprit =
+                                 lost ? comm->lost : awaited_rank(row, &row->steps[lane->pc]),
                              .lane = lane->number,
                              .step = lane->pc - lane->first,
                              .call = comm->stamp};
     rt_fail(comm->base, &error);
+    rt_far_fail(comm, &error);
     return rt_failure(comm, diag);
 }
 
@@ -184,8 +195,8 @@ peal_status rt_run(struct peal_comm *comm, struct rt_row *row, peal_diag *diag)
         running = 0;
         for (uint32_t i = 0; i < row->nlanes; i++) {
             enum outcome outcome = run_lane(comm, row, &row->lanes[i], &moved);
-            if (outcome == STRANGE)
-                return mismatch(comm, row, &row->lanes[i], diag);
+            if (outcome == STRANGE || outcome == LOST)
+                return broken(comm, row, &row->lanes[i], outcome, diag);
             running += outcome == BLOCKED;
         }
         if (moved)

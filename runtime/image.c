@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes a table's programs for one rank: addresses instead of names, once at creation. */
-#include "comm.h"
+#include "far.h"
 
 #include <string.h>
 
@@ -55,6 +55,7 @@ static void decode_operand(const struct decode *d, const struct plan_operand *fr
 {
     struct peal_comm *comm = d->comm;
     memset(to, 0, sizeof *to);
+    to->rank = from->rank;
     int is_in = from->buffer == PLAN_BUF_IN;
     if (!is_in && from->buffer != PLAN_BUF_OUT) {
         decode_slot(d, from, to);
@@ -237,8 +238,11 @@ static void decode_lane(struct decode *d, uint32_t number, uint32_t *nsteps)
     to->post = to->body + from->body;
     to->last = to->post + from->post;
     to->events = d->row->events ? d->row->events + (size_t)number * PLAN_EVENTS_MAX : NULL;
-    for (uint32_t i = 0; i < from->pre + from->body + from->post; i++)
-        decode_step(d, &d->rank->steps[from->first + i], &d->row->steps[(*nsteps)++]);
+    for (uint32_t i = 0; i < from->pre + from->body + from->post; i++) {
+        struct rt_step *step = &d->row->steps[(*nsteps)++];
+        decode_step(d, &d->rank->steps[from->first + i], step);
+        rt_far_mark(d->comm, d->row, step);
+    }
     count_waits(d->row, to);
 }
 
@@ -256,9 +260,26 @@ static void note_reach(struct rt_row *row, const struct plan_step *step, uint8_t
         row->reached[step->chunk + nth * step->stride] |= reach;
 }
 
+/* Others' buffers are attached to by moves and folds of sm alone. */
+static void note_attach(struct decode *d, uint32_t rank, const struct plan_step *step)
+{
+    const struct plan_operand *operands =
+        peal_plan_program(d->plan, rank)->operands + step->operands;
+    uint8_t kind = move_kind(d, step, operands);
+    int foreign = 0;
+    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
+        foreign |= operands[i].rank != rank && operands[i].buffer <= PLAN_BUF_OUT;
+    if (foreign && kind != RT_MOVE && kind != RT_FOLD)
+        d->row->attachable = 0;
+    if (rank == d->comm->rank && step->nsrc + 1u > d->comm->attach_sources)
+        d->comm->attach_sources = step->nsrc + 1u;
+}
+
 static void note_step(struct decode *d, uint32_t rank, const struct plan_step *step)
 {
-    const struct plan_operand *operands = d->plan->ranks[rank].operands + step->operands;
+    const struct plan_operand *operands =
+        peal_plan_program(d->plan, rank)->operands + step->operands;
+    note_attach(d, rank, step);
     int reads_dst = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
         const struct plan_operand *operand = &operands[i];
@@ -285,10 +306,28 @@ static void note_engine(struct peal_comm *comm, const struct plan_rank *rank,
         comm->stand_ins |= 1u << step->engine;
 }
 
+/* Whoever has a slice does not know what others reach of its buffers: it may be all of them. Nor
+ * does it attach to theirs, which all ranks have to agree on. */
+static void note_unknown(struct decode *d)
+{
+    struct rt_row *row = d->row;
+    for (uint32_t i = 0; i < row->nchunks; i++) {
+        if (peal_plan_holds(d->plan, d->comm->rank, PLAN_BUF_IN, i))
+            row->reached[i] |= RT_REACH_IN;
+        if (peal_plan_holds(d->plan, d->comm->rank, PLAN_BUF_OUT, i))
+            row->reached[i] |= RT_REACH_OUT;
+    }
+    row->out_reread = 1;
+}
+
 static void note_ranks(struct decode *d)
 {
-    for (uint32_t r = 0; r < d->plan->nranks; r++) {
-        const struct plan_rank *rank = &d->plan->ranks[r];
+    if (d->plan->sliced)
+        note_unknown(d);
+    else
+        d->row->attachable = 1;
+    for (uint32_t r = peal_plan_first(d->plan); r < peal_plan_end(d->plan); r++) {
+        const struct plan_rank *rank = peal_plan_program(d->plan, r);
         for (uint32_t i = 0; i < rank->nsteps; i++) {
             const struct plan_step *step = &rank->steps[i];
             note_engine(d->comm, rank, step);
@@ -497,8 +536,10 @@ static peal_status make_rows(struct peal_comm *comm, const peal_table *table)
     comm->nrows = table->nrows;
     for (uint32_t i = 0; i < table->nrows; i++) {
         const struct peal_plan *plan = table->rows[i].plan;
-        struct decode d = {
-            .comm = comm, .plan = plan, .rank = &plan->ranks[comm->rank], .row = &comm->rows[i]};
+        struct decode d = {.comm = comm,
+                           .plan = plan,
+                           .rank = peal_plan_program(plan, comm->rank),
+                           .row = &comm->rows[i]};
         PEAL_TRY(make_row(&d));
     }
     return PEAL_OK;

@@ -52,6 +52,17 @@ enum rt_abort {
     RT_FAILED = 2
 };
 
+/* Why a peer is missed. */
+enum rt_reason {
+    RT_FINE,
+    RT_DIED,
+    RT_GONE, /* its connections are */
+    RT_LEFT,
+    RT_STOPPED,
+    RT_SILENT,
+    RT_DAMAGED /* what came from it was */
+};
+
 /* The first error: what one rank saw, told by all. */
 struct rt_error {
     int32_t status;
@@ -60,6 +71,7 @@ struct rt_error {
     uint32_t lane;
     uint32_t step;
     uint32_t call;
+    uint32_t reason; /* enum rt_reason, of PEAL_ERR_PEER */
 };
 #define RT_NOBODY UINT32_MAX
 
@@ -82,10 +94,14 @@ struct rt_board {
      * change: the line is in everybody's cache. */
     alignas(RT_LINE) rt_word in;
     rt_word out;
+    rt_half foreign; /* RT_REACH_*: these are not mapped by others, who attach to them */
     alignas(RT_LINE) rt_half joined; /* 0, 1 while it writes the rest, 2 */
     rt_half pid;
     rt_word pid_space; /* pids are comparable among equal ones; 0 never */
     rt_word table[2];  /* digest of its table */
+    rt_word base;      /* cross-memory attach: where its segment is, */
+    rt_word probe;     /* and a word of its own; 0: it does not want to be reached so */
+    rt_half reaches;   /* 1: it reaches all others so; 2: it does not */
 };
 
 /* What a table needs, and where it lies. ERR_RANGE beyond what an address space holds. */
@@ -133,6 +149,9 @@ peal_status rt_segment_create(const struct rt_layout *layout, const char *name,
  * the heap is as large as its maker said. */
 peal_status rt_segment_attach(const struct rt_layout *layout, const char *name, uint32_t timeout_ms,
                               struct rt_segment *segment, peal_diag *diag);
+/* Takes the memory of [at, at + bytes) now; ERR_MEMORY when there is none. */
+peal_status rt_segment_reserve(const struct rt_segment *segment, uint64_t at, uint64_t bytes,
+                               peal_diag *diag);
 void rt_segment_unlink(struct rt_segment *segment);
 void rt_segment_unmap(struct rt_segment *segment);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers that peers do not see: what they reach of them is copied to registered memory when a
- * call begins, and back when it ends. */
+ * call begins, and back when it ends; or of large messages they are told to attach to them. Which of
+ * the two follows from what all ranks know. */
 #include "comm.h"
 
 #include <string.h>
@@ -12,26 +13,57 @@ static int is_registered(const struct peal_comm *comm, const char *memory, uint6
     return offset < comm->layout.total && bytes <= comm->layout.total - offset;
 }
 
-/* Two buffers of staged_bytes at the top of the heap; what they held is over with its call. */
+/* Two areas of staged_bytes at the top of the heap; what they held is over with its call.
+ *
+ * Messages take turns with the places in an area: a line that was written a short while ago lies in
+ * this processor's own cache, and one that was read in a peer's, from where it is slow to fetch.
+ * What lies some megabytes back has gone to the cache that they share. */
+#define TURN_BYTES 8192u /* a smaller message is as fast in one place, which need not be told */
+
+/* All areas of all ranks together are a quarter of the shared cache. */
+static uint64_t area_bytes(const struct peal_comm *comm)
+{
+    return comm->cache_bytes / (8ull * comm->nranks) & ~(uint64_t)(RT_PAGE - 1);
+}
+
+static uint64_t whole_pages(uint64_t bytes)
+{
+    return (bytes + RT_PAGE - 1) & ~(uint64_t)(RT_PAGE - 1);
+}
+
 static peal_status reserve_staging(struct peal_comm *comm, uint64_t bytes, peal_diag *diag)
 {
-    uint64_t need = (bytes + RT_PAGE - 1) & ~(uint64_t)(RT_PAGE - 1);
+    uint64_t need = whole_pages(bytes);
+    uint64_t room = (comm->layout.heap_bytes - comm->heap_used) / 2;
     if (need <= comm->staged_bytes)
         return PEAL_OK;
-    if (need > (comm->layout.heap_bytes - comm->heap_used) / 2)
+    if (need > room)
         return peal_fail(diag, PEAL_ERR_RANGE,
                          "staging private buffers takes 2 x %llu bytes of heap, %llu are left; "
                          "use a larger heap, or buffers of peal_mem_alloc",
-                         (unsigned long long)need,
-                         (unsigned long long)(comm->layout.heap_bytes - comm->heap_used));
-    comm->staged_bytes = need;
+                         (unsigned long long)need, (unsigned long long)(2 * room));
+    uint64_t area = area_bytes(comm);
+    uint64_t take = need < area && area <= room ? area : need;
+    uint64_t end = comm->layout.heap + comm->layout.heap_bytes * (comm->rank + 1ull);
+    if (comm->world->job)
+        PEAL_TRY(rt_segment_reserve(&comm->world->segment, end - 2 * take, 2 * take, diag));
+    comm->staged_bytes = take;
     return PEAL_OK;
+}
+
+static void take_turn(struct peal_comm *comm, uint64_t bytes)
+{
+    uint64_t need = (bytes + RT_LINE - 1) & ~(uint64_t)(RT_LINE - 1);
+    comm->staged_at += bytes < TURN_BYTES ? 0 : comm->staged_turn;
+    comm->staged_turn = need;
+    if (need > comm->staged_bytes - comm->staged_at)
+        comm->staged_at = 0;
 }
 
 static char *staged(const struct peal_comm *comm, unsigned which)
 {
     return comm->base + comm->layout.heap + comm->layout.heap_bytes * (comm->rank + 1ull) -
-           comm->staged_bytes * (2 - which);
+           comm->staged_bytes * (2 - which) + comm->staged_at;
 }
 
 /* Copies the chunks of a block that peers reach, neighbours together. */
@@ -75,10 +107,18 @@ peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag
 {
     int stage_in = row->reach & RT_REACH_IN && !is_registered(comm, comm->in, row->in_bytes);
     int stage_out = row->reach & RT_REACH_OUT && !is_registered(comm, comm->out, row->out_bytes);
+    comm->foreign = 0;
+    comm->attached = comm->attaches && row->attachable &&
+                     row->blocks * row->block_bytes >= comm->attach_bytes;
     if (!stage_in && !stage_out)
         return PEAL_OK;
     uint64_t most = row->in_bytes > row->out_bytes ? row->in_bytes : row->out_bytes;
+    if (comm->attached) {
+        comm->foreign = (stage_in ? RT_REACH_IN : 0) | (stage_out ? RT_REACH_OUT : 0);
+        return PEAL_OK;
+    }
     PEAL_TRY(reserve_staging(comm, most, diag));
+    take_turn(comm, most);
     if (stage_in) {
         comm->shared_in = staged(comm, 0);
         copy_reached(comm, row, RT_REACH_IN, comm->shared_in, comm->in);

@@ -59,18 +59,18 @@ static peal_status plan_request(lua_State *L, const peal_fabric *fabric, peal_re
                                 const char *text, const char *name, peal_diag *diag,
                                 peal_table **table)
 {
-    peal_script *script = NULL;
+    peal_schedule *script = NULL;
     peal_status status = PEAL_OK;
     if (text)
-        status = peal_script_load(module_ctx(L), fabric, request, text, strlen(text), name, diag,
+        status = peal_schedule_load(module_ctx(L), fabric, request, text, strlen(text), name, diag,
                                   &script);
     if (status == PEAL_OK && script) {
-        request->script = script;
-        request->algorithm = peal_script_name(script);
+        request->schedule = script;
+        request->algorithm = peal_schedule_name(script);
     }
     if (status == PEAL_OK)
         status = peal_table_plan(module_ctx(L), fabric, request, diag, table);
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
     return status;
 }
 

@@ -5,7 +5,8 @@
  *   BENCH_ID            names the shared segment, as it names the yardstick's own
  *   PEAL_BENCH_PRIVATE  1: the caller's buffers are private and staged
  *   PEAL_BENCH_TABLE    a table's text form instead of what peal_table_plan chooses
- *   PEAL_BENCH_ALGO     the algorithm to plan with
+ *   PEAL_BENCH_ALGO     the algorithm to plan with, and
+ *   PEAL_BENCH_TILE     the tile in bytes
  */
 #include "bench.h"
 
@@ -46,16 +47,46 @@ static peal_table *read_table(const char *path)
     return table;
 }
 
-static peal_table *plan_table(void)
+static peal_table *plan_one(const peal_fabric *fabric, peal_collective collective)
 {
     peal_request request = PEAL_REQUEST_INIT;
-    request.max_bytes = LARGEST;
-    request.algorithm = getenv("PEAL_BENCH_ALGO");
-    peal_fabric *fabric;
     peal_table *table;
-    check(peal_fabric_host(ctx, (uint32_t)g_size, &diag, &fabric), "fabric");
+    request.collective = collective;
+    request.max_bytes = LARGEST;
+    const char *tile = getenv("PEAL_BENCH_TILE");
+    request.algorithm = getenv("PEAL_BENCH_ALGO");
+    request.tile_bytes = tile ? strtoull(tile, NULL, 10) : 0;
     check(peal_table_plan(ctx, fabric, &request, &diag, &table), "planning");
     check(peal_table_compile(table, fabric, &diag), "compiling");
+    return table;
+}
+
+/* A table of the collectives that BENCH_SETS names. */
+static peal_table *plan_table(void)
+{
+    static const struct {
+        const char *set;
+        peal_collective collective;
+    } known[] = {{"ar", PEAL_ALLREDUCE},
+                 {"rs", PEAL_REDUCE_SCATTER},
+                 {"ag", PEAL_ALLGATHER},
+                 {"aa", PEAL_ALLTOALL},
+                 {"bc", PEAL_BROADCAST}};
+    const char *sets = getenv("BENCH_SETS");
+    peal_fabric *fabric;
+    peal_table *table = NULL;
+    check(peal_fabric_host(ctx, (uint32_t)g_size, &diag, &fabric), "fabric");
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (sets && !strstr(sets, known[i].set))
+            continue;
+        peal_table *one = plan_one(fabric, known[i].collective);
+        if (table) {
+            check(peal_table_join(table, one, &diag), "joining");
+            peal_table_destroy(one);
+        } else {
+            table = one;
+        }
+    }
     peal_fabric_destroy(fabric);
     return table;
 }
@@ -90,9 +121,29 @@ static void *allocate(size_t bytes)
 
 static void allreduce(void *in, void *out, size_t bytes)
 {
-    peal_status status = peal_allreduce(comm, in, out, bytes / 4, PEAL_FLOAT32, PEAL_SUM, &diag);
-    if (status != PEAL_OK)
-        check(status, "allreduce");
+    check(peal_allreduce(comm, in, out, bytes / 4, PEAL_FLOAT32, PEAL_SUM, &diag), "allreduce");
+}
+
+static void reduce_scatter(void *in, void *out, size_t bytes)
+{
+    size_t count = bytes / 4 / (size_t)g_size;
+    check(peal_reduce_scatter(comm, in, out, count, PEAL_FLOAT32, PEAL_SUM, &diag),
+          "reduce-scatter");
+}
+
+static void allgather(void *in, void *out, size_t bytes)
+{
+    check(peal_allgather(comm, in, out, bytes / 4, PEAL_FLOAT32, &diag), "allgather");
+}
+
+static void alltoall(void *in, void *out, size_t bytes)
+{
+    check(peal_alltoall(comm, in, out, bytes / 4, PEAL_FLOAT32, &diag), "alltoall");
+}
+
+static void broadcast(void *buffer, size_t bytes)
+{
+    check(peal_broadcast(comm, buffer, buffer, bytes / 4, PEAL_FLOAT32, 0, &diag), "broadcast");
 }
 
 static void finish(void)
@@ -102,5 +153,12 @@ static void finish(void)
     peal_ctx_destroy(ctx);
 }
 
-backend BE = {
-    .name = "peal", .init = init, .alloc = allocate, .allreduce = allreduce, .fini = finish};
+backend BE = {.name = "peal",
+              .init = init,
+              .alloc = allocate,
+              .allreduce = allreduce,
+              .bcast = broadcast,
+              .allgather = allgather,
+              .alltoall = alltoall,
+              .redscat = reduce_scatter,
+              .fini = finish};

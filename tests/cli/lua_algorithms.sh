@@ -4,7 +4,7 @@
 # said about a wrong one.
 # shellcheck source=tests/support/cli.sh
 . "$PEAL_SOURCE/tests/support/cli.sh"
-strings -a "$(dirname "$PEAL")"/libpeal.so 2>/dev/null | grep -q "this library was built without Lua" && exit 77
+strings -a "$(dirname "$PEAL")"/libpeal.so 2>/dev/null | grep -q "this peal was built without Lua" && exit 77
 shipped=$PEAL_SOURCE/examples/algorithms
 machines=$PEAL_SOURCE/examples/topologies
 

@@ -244,9 +244,8 @@ START_TEST(test_strings)
     check_prints("print(('THE (quick) fox'):find('%((%a+)%)'), ('f(a(b)c)d'):match('%b()'))",
                  "5\t(a(b)c)\n");
     check_prints("print(('THE quick'):gsub('%f[%a]%a+', string.lower))", "the quick\t2\n");
-    check_prints(
-        "print(('x'):rep(3, '-'), ('abc'):sub(-2), ('abc'):reverse())",
-        "x-x-x\tbc\tcba\n");
+    check_prints("print(('x'):rep(3, '-'), ('abc'):sub(-2), ('abc'):reverse())",
+                 "x-x-x\tbc\tcba\n");
     check_prints(
         "print(('[a]'):find('[]]'), ('a-z'):gsub('[a%-]', '.'), ('\"a\"'):match('([\"]).-%1'))",
         "3\t..z\t\"\n");

@@ -34,17 +34,17 @@ static peal_fabric *machine(peal_ctx *ctx, const char *name)
     return fabric;
 }
 
-static peal_script *begin(peal_ctx *ctx, const peal_script_params *params)
+static peal_schedule *begin(peal_ctx *ctx, const peal_schedule_params *params)
 {
-    peal_script *script;
+    peal_schedule *script;
     peal_diag diag = PEAL_DIAG_INIT;
-    ck_assert_msg(peal_script_create(ctx, params, &diag, &script) == PEAL_OK, "%s", diag.text);
+    ck_assert_msg(peal_schedule_create(ctx, params, &diag, &script) == PEAL_OK, "%s", diag.text);
     return script;
 }
 
-static peal_script_params params_for(peal_collective collective, uint32_t ranks, uint32_t chunks)
+static peal_schedule_params params_for(peal_collective collective, uint32_t ranks, uint32_t chunks)
 {
-    peal_script_params params = PEAL_SCRIPT_PARAMS_INIT;
+    peal_schedule_params params = PEAL_SCHEDULE_PARAMS_INIT;
     params.name = "own";
     params.path = "own.lua";
     params.collective = collective;
@@ -53,10 +53,10 @@ static peal_script_params params_for(peal_collective collective, uint32_t ranks,
     return params;
 }
 
-static peal_status try_step(peal_script *script, int reduces, uint32_t chunk, uint32_t from,
+static peal_status try_step(peal_schedule *script, int reduces, uint32_t chunk, uint32_t from,
                             uint32_t to, uint32_t line, peal_diag *diag)
 {
-    peal_script_step step = {.size = sizeof step,
+    peal_schedule_step step = {.size = sizeof step,
                              .reduces = reduces,
                              .chunk = chunk,
                              .nfrom = 1,
@@ -64,10 +64,10 @@ static peal_status try_step(peal_script *script, int reduces, uint32_t chunk, ui
                              .from = &from,
                              .to = &to,
                              .line = line};
-    return peal_script_add(script, &step, diag);
+    return peal_schedule_add(script, &step, diag);
 }
 
-static void step(peal_script *script, int reduces, uint32_t chunk, uint32_t from, uint32_t to,
+static void step(peal_schedule *script, int reduces, uint32_t chunk, uint32_t from, uint32_t to,
                  uint32_t line)
 {
     peal_diag diag = PEAL_DIAG_INIT;
@@ -87,8 +87,8 @@ static void expect(const peal_diag *diag, uint32_t line, const char *text)
 START_TEST(wrong_steps)
 {
     peal_ctx *ctx = make_ctx();
-    peal_script_params params = params_for(PEAL_ALLREDUCE, 3, 2);
-    peal_script *script = begin(ctx, &params);
+    peal_schedule_params params = params_for(PEAL_ALLREDUCE, 3, 2);
+    peal_schedule *script = begin(ctx, &params);
     peal_diag diag = PEAL_DIAG_INIT;
     ck_assert(try_step(script, 1, 0, 3, 0, 7, &diag) == PEAL_ERR_ARG);
     expect(&diag, 7, "there is no rank 3: the ranks are 0 to 2");
@@ -96,18 +96,18 @@ START_TEST(wrong_steps)
     expect(&diag, 8, "there is no chunk 2: the chunks are 0 to 1");
     ck_assert(try_step(script, 1, 1, 2, 2, 9, &diag) == PEAL_ERR_ARG);
     expect(&diag, 9, "rank 2 sends chunk 1 to itself");
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
     params.name = "ring";
-    ck_assert(peal_script_create(ctx, &params, &diag, &script) == PEAL_ERR_ARG);
+    ck_assert(peal_schedule_create(ctx, &params, &diag, &script) == PEAL_ERR_ARG);
     ck_assert(strstr(diag.text, "ring is a built-in algorithm") != NULL);
     params = params_for(PEAL_ALLGATHER, 3, 4);
-    ck_assert(peal_script_create(ctx, &params, &diag, &script) == PEAL_ERR_ARG);
+    ck_assert(peal_schedule_create(ctx, &params, &diag, &script) == PEAL_ERR_ARG);
     ck_assert(strstr(diag.text, "3 blocks and chunks a multiple of it") != NULL);
     params.chunks = 3;
     script = begin(ctx, &params);
     ck_assert(try_step(script, 1, 0, 0, 1, 10, &diag) == PEAL_ERR_ARG);
     expect(&diag, 10, "allgather adds nothing up");
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
     peal_ctx_destroy(ctx);
 }
 END_TEST
@@ -115,26 +115,26 @@ END_TEST
 START_TEST(wrong_meaning)
 {
     peal_ctx *ctx = make_ctx();
-    peal_script_params params = params_for(PEAL_ALLREDUCE, 3, 1);
-    peal_script *script = begin(ctx, &params);
+    peal_schedule_params params = params_for(PEAL_ALLREDUCE, 3, 1);
+    peal_schedule *script = begin(ctx, &params);
     peal_diag diag = PEAL_DIAG_INIT;
     step(script, 1, 0, 0, 1, 1);
-    ck_assert(peal_script_check(script, &diag) == PEAL_ERR_UNPROVEN);
+    ck_assert(peal_schedule_check(script, &diag) == PEAL_ERR_UNPROVEN);
     expect(&diag, 1, "at the end rank 0 lacks the input of rank 1 in chunk 0");
     step(script, 1, 0, 1, 2, 2);
     step(script, 0, 0, 2, 0, 3);
-    ck_assert(peal_script_check(script, &diag) == PEAL_ERR_UNPROVEN);
+    ck_assert(peal_schedule_check(script, &diag) == PEAL_ERR_UNPROVEN);
     expect(&diag, 1, "at the end rank 1 lacks the input of rank 2 in chunk 0; line 1 last");
     step(script, 1, 0, 0, 1, 4);
-    ck_assert(peal_script_check(script, &diag) == PEAL_ERR_UNPROVEN);
+    ck_assert(peal_schedule_check(script, &diag) == PEAL_ERR_UNPROVEN);
     expect(&diag, 4, "the input of rank 0 would be in chunk 0 of rank 1 twice");
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
     params = params_for(PEAL_BROADCAST, 3, 1);
     script = begin(ctx, &params);
     step(script, 0, 0, 1, 2, 5);
-    ck_assert(peal_script_check(script, &diag) == PEAL_ERR_UNPROVEN);
+    ck_assert(peal_schedule_check(script, &diag) == PEAL_ERR_UNPROVEN);
     expect(&diag, 5, "rank 1 has nothing of chunk 0 to send here");
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
     peal_ctx_destroy(ctx);
 }
 END_TEST
@@ -143,23 +143,23 @@ START_TEST(wrong_request)
 {
     peal_ctx *ctx = make_ctx();
     peal_fabric *fabric = machine(ctx, "host");
-    peal_script_params params = params_for(PEAL_ALLREDUCE, 2, 1);
-    peal_script *script = begin(ctx, &params);
+    peal_schedule_params params = params_for(PEAL_ALLREDUCE, 2, 1);
+    peal_schedule *script = begin(ctx, &params);
     peal_request request = PEAL_REQUEST_INIT;
     peal_diag diag = PEAL_DIAG_INIT;
     peal_table *table;
     step(script, 1, 0, 0, 1, 1);
     step(script, 0, 0, 1, 0, 2);
-    request.script = script;
+    request.schedule = script;
     ck_assert(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_ERR_ARG);
     ck_assert_msg(strstr(diag.text, "written down for 2 ranks") != NULL, "%s", diag.text);
     request.ranks = 2;
     request.collective = PEAL_REDUCE;
     ck_assert(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_ERR_ARG);
-    request.script = NULL;
+    request.schedule = NULL;
     request.collective = PEAL_CUSTOM;
     ck_assert(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_ERR_UNSUPPORTED);
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
     peal_fabric_destroy(fabric);
     peal_ctx_destroy(ctx);
 }
@@ -170,15 +170,15 @@ START_TEST(beside_others)
 {
     peal_ctx *ctx = make_ctx();
     peal_fabric *fabric = machine(ctx, "host");
-    peal_script_params params = params_for(PEAL_ALLREDUCE, 2, 1);
-    peal_script *script = begin(ctx, &params);
+    peal_schedule_params params = params_for(PEAL_ALLREDUCE, 2, 1);
+    peal_schedule *script = begin(ctx, &params);
     peal_request request = PEAL_REQUEST_INIT;
     peal_diag diag = PEAL_DIAG_INIT;
     peal_table *table;
     int seen = 0, others = 0;
     step(script, 1, 0, 0, 1, 1);
     step(script, 0, 0, 1, 0, 2);
-    request.script = script;
+    request.schedule = script;
     request.ranks = 2;
     ck_assert(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK);
     peal_row_info row = {.size = sizeof row};
@@ -188,7 +188,7 @@ START_TEST(beside_others)
     }
     ck_assert(seen > 0 && others > 0);
     peal_table_destroy(table);
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
     peal_fabric_destroy(fabric);
     peal_ctx_destroy(ctx);
 }
@@ -214,16 +214,16 @@ static uint32_t take(struct dice *dice, uint32_t *list, uint32_t *count)
     return one;
 }
 
-static void many(peal_script *script, int reduces, int gathers, uint32_t chunk,
+static void many(peal_schedule *script, int reduces, int gathers, uint32_t chunk,
                  const uint32_t *from, uint32_t nfrom, const uint32_t *to, uint32_t nto)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    peal_script_step one = {sizeof one, reduces, gathers, chunk, nfrom, nto, from, to, 1};
-    ck_assert_msg(peal_script_add(script, &one, &diag) == PEAL_OK, "%s", diag.text);
+    peal_schedule_step one = {sizeof one, reduces, gathers, chunk, nfrom, nto, from, to, 1};
+    ck_assert_msg(peal_schedule_add(script, &one, &diag) == PEAL_OK, "%s", diag.text);
 }
 
 /* Adds the chunk up in a random tree; returns who has the sum. */
-static uint32_t add_up(peal_script *script, struct dice *dice, uint32_t n, uint32_t chunk)
+static uint32_t add_up(peal_schedule *script, struct dice *dice, uint32_t n, uint32_t chunk)
 {
     uint32_t alive[RANKS], count = n, from[4];
     for (uint32_t i = 0; i < n; i++)
@@ -240,7 +240,7 @@ static uint32_t add_up(peal_script *script, struct dice *dice, uint32_t n, uint3
 }
 
 /* From who has it to who wants it, also by way of others. */
-static void spread(peal_script *script, struct dice *dice, uint32_t n, uint32_t chunk,
+static void spread(peal_schedule *script, struct dice *dice, uint32_t n, uint32_t chunk,
                    uint32_t owner, uint32_t *want, uint32_t wanted)
 {
     uint32_t have[2 * RANKS] = {owner}, having = 1, to[4], by = roll(dice, n);
@@ -279,16 +279,16 @@ static uint32_t wants(peal_collective c, uint32_t n, uint32_t root, uint32_t blo
     return count;
 }
 
-static peal_script *random_script(peal_ctx *ctx, struct dice *dice, peal_collective c, uint32_t n,
+static peal_schedule *random_script(peal_ctx *ctx, struct dice *dice, peal_collective c, uint32_t n,
                                   uint32_t root)
 {
     uint32_t blocks = c == PEAL_ALLTOALL ? n * n : has_blocks(c) ? n : 1;
     uint32_t each = 1 + roll(dice, blocks > 1 ? 2 : 6), owner[2 * RANKS * RANKS], want[RANKS];
-    peal_script_params params = params_for(c, n, blocks * each);
+    peal_schedule_params params = params_for(c, n, blocks * each);
     peal_diag diag = PEAL_DIAG_INIT;
     int reduces = c == PEAL_ALLREDUCE || c == PEAL_REDUCE || c == PEAL_REDUCE_SCATTER;
     params.root = root;
-    peal_script *script = begin(ctx, &params);
+    peal_schedule *script = begin(ctx, &params);
     for (uint32_t i = 0; i < params.chunks; i++) {
         uint32_t block = i / each;
         owner[i] = c == PEAL_ALLTOALL                         ? block / n
@@ -297,10 +297,10 @@ static peal_script *random_script(peal_ctx *ctx, struct dice *dice, peal_collect
         if (reduces)
             owner[i] = add_up(script, dice, n, i);
         if (roll(dice, 8) == 0)
-            ck_assert(peal_script_stage(script, &diag) != PEAL_ERR_MEMORY);
+            ck_assert(peal_schedule_stage(script, &diag) != PEAL_ERR_MEMORY);
     }
     if (roll(dice, 2))
-        ck_assert(peal_script_stage(script, &diag) != PEAL_ERR_MEMORY);
+        ck_assert(peal_schedule_stage(script, &diag) != PEAL_ERR_MEMORY);
     for (uint32_t i = 0; i < params.chunks; i++)
         spread(script, dice, n, i, owner[i], want, wants(c, n, root, i / each, owner[i], want));
     return script;
@@ -327,8 +327,8 @@ static void prove_random(peal_ctx *ctx, const peal_fabric *fabric, const char *n
         request.channels = 1;
     if (roll(&dice, 4) == 0 && strncmp(name, "dgx-h100", 8) == 0)
         request.move_engine[PEAL_LINK_NVLINK] = PEAL_ENGINE_CE + 1;
-    peal_script *script = random_script(ctx, &dice, c, request.ranks, request.root);
-    request.script = script;
+    peal_schedule *script = random_script(ctx, &dice, c, request.ranks, request.root);
+    request.schedule = script;
     request.algorithm = "own";
     peal_status status = peal_table_plan(ctx, fabric, &request, &diag, &table);
     ck_assert_msg(status == PEAL_OK, "%s, seed %u, %s: %s", name, seed, peal_collective_name(c),
@@ -337,7 +337,7 @@ static void prove_random(peal_ctx *ctx, const peal_fabric *fabric, const char *n
     ck_assert_msg(status == PEAL_OK, "%s, seed %u, %s by %u: %s", name, seed,
                   peal_collective_name(c), request.ranks, diag.text);
     peal_table_destroy(table);
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
 }
 
 START_TEST(random_ones)
@@ -362,14 +362,14 @@ static peal_table *custom_table(peal_ctx *ctx, const peal_fabric *fabric)
 {
     static const uint32_t givers[] = {2, 0}, takers[] = {1, 2}, one[] = {1}, zero[] = {0};
     static const peal_block blocks[] = {{2, 2, givers, takers}, {1, 1, one, zero}};
-    peal_script_params params = params_for(PEAL_CUSTOM, 3, 4);
+    peal_schedule_params params = params_for(PEAL_CUSTOM, 3, 4);
     peal_request request = PEAL_REQUEST_INIT;
     peal_diag diag = PEAL_DIAG_INIT;
     peal_table *table;
     params.blocks = blocks;
     params.nblocks = 2;
-    peal_script *script = begin(ctx, &params);
-    ck_assert(peal_script_check(script, &diag) == PEAL_ERR_UNPROVEN);
+    peal_schedule *script = begin(ctx, &params);
+    ck_assert(peal_schedule_check(script, &diag) == PEAL_ERR_UNPROVEN);
     for (uint32_t c = 0; c < 2; c++) {
         step(script, 1, c, 0, 2, 1);
         step(script, 0, c, 2, 1, 2);
@@ -378,13 +378,13 @@ static peal_table *custom_table(peal_ctx *ctx, const peal_fabric *fabric)
     ck_assert(try_step(script, 1, 2, 1, 2, 4, &diag) == PEAL_ERR_ARG);
     request.collective = PEAL_CUSTOM;
     request.ranks = 3;
-    request.script = script;
+    request.schedule = script;
     request.max_bytes = 1u << 20;
     peal_status status = peal_table_plan(ctx, fabric, &request, &diag, &table);
     ck_assert_msg(status == PEAL_OK, "%s", diag.text);
     status = peal_table_compile(table, fabric, &diag);
     ck_assert_msg(status == PEAL_OK, "%s", diag.text);
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
     return table;
 }
 
@@ -528,37 +528,37 @@ END_TEST
 
 static peal_status make_all(peal_ctx *ctx, void *arg)
 {
-    peal_script_params params = params_for(PEAL_ALLREDUCE, 3, 3);
+    peal_schedule_params params = params_for(PEAL_ALLREDUCE, 3, 3);
     peal_request request = PEAL_REQUEST_INIT;
     peal_fabric *fabric = NULL;
-    peal_script *script = NULL;
+    peal_schedule *script = NULL;
     peal_table *table = NULL;
     (void)arg;
     request.max_bytes = request.min_bytes = 4096;
     request.tile_bytes = 128;
     peal_status status = peal_fabric_host(ctx, 3, NULL, &fabric);
     if (status == PEAL_OK)
-        status = peal_script_create(ctx, &params, NULL, &script);
+        status = peal_schedule_create(ctx, &params, NULL, &script);
     for (uint32_t r = 0; status == PEAL_OK && r < 3; r++) {
         if (status == PEAL_OK)
             status = try_step(script, 1, r, (r + 1) % 3, (r + 2) % 3, 1, NULL);
         if (status == PEAL_OK)
             status = try_step(script, 1, r, (r + 2) % 3, r, 1, NULL);
         if (status == PEAL_OK)
-            status = peal_script_stage(script, NULL);
+            status = peal_schedule_stage(script, NULL);
         if (status == PEAL_OK)
             status = try_step(script, 0, r, r, (r + 1) % 3, 1, NULL);
         if (status == PEAL_OK)
             status = try_step(script, 0, r, r, (r + 2) % 3, 1, NULL);
     }
-    request.script = script;
+    request.schedule = script;
     request.algorithm = "own";
     if (status == PEAL_OK)
         status = peal_table_plan(ctx, fabric, &request, NULL, &table);
     if (status == PEAL_OK)
         status = peal_table_compile(table, fabric, NULL);
     peal_table_destroy(table);
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
     peal_fabric_destroy(fabric);
     return status;
 }
