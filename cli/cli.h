@@ -154,7 +154,7 @@ int count_ranks(const struct cli *cli, const peal_fabric *fabric, uint32_t wante
  * the library's. */
 int script_given(const struct cli *cli);
 int script_load(const struct cli *cli, const peal_fabric *fabric, const peal_request *request,
-                peal_diag *diag, peal_status *status, peal_script **script_out);
+                peal_diag *diag, peal_status *status, peal_schedule **script_out);
 int plan_table(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
                const struct action *action, int *skip, int loud, peal_table **table_out);
 int compile_table(const peal_fabric *fabric, peal_table *table);

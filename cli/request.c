@@ -112,16 +112,16 @@ int count_ranks(const struct cli *cli, const peal_fabric *fabric, uint32_t wante
 static int plan_any(const struct cli *cli, const peal_fabric *fabric, peal_request *request,
                     peal_diag *diag, peal_status *status, peal_table **table_out)
 {
-    peal_script *script = NULL;
+    peal_schedule *script = NULL;
     *status = PEAL_OK;
     if (script_given(cli))
         CLI_TRY(script_load(cli, fabric, request, diag, status, &script));
     if (*status == PEAL_OK) {
-        request->script = script;
-        request->algorithm = script ? peal_script_name(script) : request->algorithm;
+        request->schedule = script;
+        request->algorithm = script ? peal_schedule_name(script) : request->algorithm;
         *status = peal_table_plan(cli->ctx, fabric, request, diag, table_out);
     }
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
     return EXIT_YES;
 }
 

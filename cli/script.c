@@ -13,13 +13,13 @@ int script_given(const struct cli *cli)
 }
 
 int script_load(const struct cli *cli, const peal_fabric *fabric, const peal_request *request,
-                peal_diag *diag, peal_status *status, peal_script **script_out)
+                peal_diag *diag, peal_status *status, peal_schedule **script_out)
 {
     const char *path = cli->value[OPT_ALGORITHM];
     char *text;
     size_t bytes;
     CLI_TRY(read_file(path, &text, &bytes));
-    *status = peal_script_load(cli->ctx, fabric, request, text, bytes, path, diag, script_out);
+    *status = peal_schedule_load(cli->ctx, fabric, request, text, bytes, path, diag, script_out);
     free(text);
     return EXIT_YES;
 }

@@ -113,7 +113,8 @@ enum algorithm {
     ALGO_COUNT
 };
 #define ALGO_ANY ALGO_COUNT
-#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table */
+#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table  \
+                                                        */
 
 enum twohop_order { TWOHOP_RAIL, TWOHOP_INSIDE_OUT, TWOHOP_INSIDE_SLOTS, TWOHOP_ORDERS };
 
@@ -246,7 +247,7 @@ struct planner {
     uint32_t forests_capacity;
     struct pack_forest *forests;
     struct policy_run *policy; /* NULL: none */
-    peal_script *script; /* the request's; its own copy, NULL: none */
+    peal_schedule *script; /* the request's; its own copy, NULL: none */
     uint32_t nscript_times;
     uint32_t script_times_capacity;
     struct script_times **script_times; /* of its candidates */
@@ -371,7 +372,7 @@ struct build {
     struct level_layout *layout; /* hierarchical: made by prepare, freed with the emission */
     const struct packed *packed; /* packed: its trees and chunks */
     const struct script_program *script;
-    peal_status status;          /* sticky */
+    peal_status status; /* sticky */
 };
 /* Begins the program of a rank: the slice is empty. */
 void peal_build_rank(struct build *b, uint32_t rank);

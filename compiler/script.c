@@ -7,11 +7,11 @@
 static int is_name(const char *name)
 {
     size_t length = name ? strlen(name) : 0;
-    return length && length < sizeof((peal_script *)0)->name &&
+    return length && length < sizeof((peal_schedule *)0)->name &&
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
 }
 
-static peal_status check_params(const peal_script_params *params, peal_diag *diag)
+static peal_status check_params(const peal_schedule_params *params, peal_diag *diag)
 {
     const char *path = params->path ? params->path : "";
     if (!is_name(params->name))
@@ -33,7 +33,7 @@ static peal_status check_params(const peal_script_params *params, peal_diag *dia
 }
 
 /* In rising order, each rank once, as a plan has them. */
-static peal_status add_block(peal_script *script, const peal_block *given, uint32_t index,
+static peal_status add_block(peal_schedule *script, const peal_block *given, uint32_t index,
                              peal_diag *diag)
 {
     uint32_t ranks[2][SCRIPT_RANKS_MAX], counts[2] = {given->nfrom, given->nto};
@@ -62,7 +62,7 @@ static peal_status add_block(peal_script *script, const peal_block *given, uint3
     return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "%s", peal_status_text(status));
 }
 
-static peal_status set_blocks(peal_script *script, const peal_script_params *params,
+static peal_status set_blocks(peal_schedule *script, const peal_schedule_params *params,
                               peal_diag *diag)
 {
     if ((params->collective == PEAL_CUSTOM) != (params->nblocks != 0))
@@ -74,7 +74,7 @@ static peal_status set_blocks(peal_script *script, const peal_script_params *par
     return PEAL_OK;
 }
 
-static peal_status set_head(peal_script *script, const peal_script_params *params, peal_diag *diag)
+static peal_status set_head(peal_schedule *script, const peal_schedule_params *params, peal_diag *diag)
 {
     peal_status status = peal_plan_create_head(script->ctx, params->ranks, &script->head);
     if (status != PEAL_OK)
@@ -93,16 +93,16 @@ static peal_status set_head(peal_script *script, const peal_script_params *param
     return PEAL_OK;
 }
 
-peal_status peal_script_create(peal_ctx *ctx, const peal_script_params *given, peal_diag *diag,
-                               peal_script **script_out)
+peal_status peal_schedule_create(peal_ctx *ctx, const peal_schedule_params *given, peal_diag *diag,
+                               peal_schedule **script_out)
 {
-    peal_script_params params;
+    peal_schedule_params params;
     if (!ctx || !given || !script_out)
         return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");
     if (peal_import(&params, sizeof params, given) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_ARG, "parameters of an unknown version");
     PEAL_TRY(check_params(&params, diag));
-    peal_script *script = peal_calloc(ctx, 1, sizeof *script);
+    peal_schedule *script = peal_calloc(ctx, 1, sizeof *script);
     if (!script)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     script->ctx = ctx;
@@ -111,14 +111,14 @@ peal_status peal_script_create(peal_ctx *ctx, const peal_script_params *given, p
     peal_copy_text(script->path, sizeof script->path, params.path ? params.path : "");
     peal_status status = set_head(script, &params, diag);
     if (status != PEAL_OK) {
-        peal_script_destroy(script);
+        peal_schedule_destroy(script);
         return status;
     }
     *script_out = script;
     return PEAL_OK;
 }
 
-void peal_script_destroy(peal_script *script)
+void peal_schedule_destroy(peal_schedule *script)
 {
     if (!script)
         return;
@@ -128,14 +128,14 @@ void peal_script_destroy(peal_script *script)
     peal_free(script->ctx, script, sizeof *script);
 }
 
-const char *peal_script_name(const peal_script *script)
+const char *peal_schedule_name(const peal_schedule *script)
 {
     return script ? script->name : NULL;
 }
 
 /* ---- steps ----------------------------------------------------------------------------- */
 
-static peal_status check_ranks(const peal_script *script, const peal_script_step *step,
+static peal_status check_ranks(const peal_schedule *script, const peal_schedule_step *step,
                                peal_diag *diag)
 {
     uint32_t n = script->head->nranks;
@@ -165,7 +165,7 @@ static int repeats(const uint32_t *ranks, uint32_t count, uint32_t *twice)
     return 0;
 }
 
-static peal_status check_step(const peal_script *script, const peal_script_step *step,
+static peal_status check_step(const peal_schedule *script, const peal_schedule_step *step,
                               peal_diag *diag)
 {
     uint32_t twice;
@@ -189,7 +189,7 @@ static peal_status check_step(const peal_script *script, const peal_script_step 
     return PEAL_OK;
 }
 
-static peal_status append(peal_script *script, const peal_script_step *step)
+static peal_status append(peal_schedule *script, const peal_schedule_step *step)
 {
     uint32_t names = step->nfrom + step->nto;
     PEAL_TRY(peal_grow(script->ctx, (void **)&script->steps, &script->steps_capacity,
@@ -211,9 +211,9 @@ static peal_status append(peal_script *script, const peal_script_step *step)
     return PEAL_OK;
 }
 
-peal_status peal_script_add(peal_script *script, const peal_script_step *given, peal_diag *diag)
+peal_status peal_schedule_add(peal_schedule *script, const peal_schedule_step *given, peal_diag *diag)
 {
-    peal_script_step step;
+    peal_schedule_step step;
     if (!script || !given || peal_import(&step, sizeof step, given) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing, or of an unknown version");
     PEAL_TRY(check_step(script, &step, diag));
@@ -223,7 +223,7 @@ peal_status peal_script_add(peal_script *script, const peal_script_step *given, 
     return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "out of memory");
 }
 
-peal_status peal_script_stage(peal_script *script, peal_diag *diag)
+peal_status peal_schedule_stage(peal_schedule *script, peal_diag *diag)
 {
     if (!script)
         return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");
@@ -237,7 +237,7 @@ peal_status peal_script_stage(peal_script *script, peal_diag *diag)
 
 /* ---- copies ------------------------------------------------------------------------------ */
 
-static peal_status copy_steps(const peal_script *script, peal_script *copy)
+static peal_status copy_steps(const peal_schedule *script, peal_schedule *copy)
 {
     PEAL_TRY(peal_grow(copy->ctx, (void **)&copy->steps, &copy->steps_capacity,
                        (size_t)script->nsteps + 1, sizeof *copy->steps, SCRIPT_STEPS_MAX + 1));
@@ -253,9 +253,9 @@ static peal_status copy_steps(const peal_script *script, peal_script *copy)
     return PEAL_OK;
 }
 
-peal_status peal_script_copy(const peal_script *script, peal_script **copy_out)
+peal_status peal_script_copy(const peal_schedule *script, peal_schedule **copy_out)
 {
-    peal_script *copy = peal_calloc(script->ctx, 1, sizeof *copy);
+    peal_schedule *copy = peal_calloc(script->ctx, 1, sizeof *copy);
     if (!copy)
         return PEAL_ERR_MEMORY;
     copy->ctx = script->ctx;
@@ -265,7 +265,7 @@ peal_status peal_script_copy(const peal_script *script, peal_script **copy_out)
     if (status == PEAL_OK)
         status = copy_steps(script, copy);
     if (status != PEAL_OK) {
-        peal_script_destroy(copy);
+        peal_schedule_destroy(copy);
         return status;
     }
     *copy_out = copy;
@@ -273,7 +273,7 @@ peal_status peal_script_copy(const peal_script *script, peal_script **copy_out)
 }
 
 /* Lines are for messages: the same steps from elsewhere in a text are the same schedule. */
-uint64_t peal_script_digest(const peal_script *script)
+uint64_t peal_script_digest(const peal_schedule *script)
 {
     const struct peal_plan *head = script->head;
     uint64_t digest = peal_hash64(script->ranks, script->nranks * sizeof *script->ranks);

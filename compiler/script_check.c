@@ -31,7 +31,7 @@ static int is_empty(const struct script_sets *sets, const uint64_t *set)
     return 1;
 }
 
-peal_status peal_script_sets_init(struct script_sets *sets, const peal_script *script)
+peal_status peal_script_sets_init(struct script_sets *sets, const peal_schedule *script)
 {
     const struct peal_plan *head = script->head;
     *sets = (struct script_sets){script->ctx, head->nranks, head->nchunks, (head->nranks + 63) / 64,
@@ -53,7 +53,7 @@ void peal_script_sets_free(struct script_sets *sets)
     sets->bits = NULL;
 }
 
-void peal_script_sets_step(struct script_sets *sets, const peal_script *script,
+void peal_script_sets_step(struct script_sets *sets, const peal_schedule *script,
                            const struct script_step *step)
 {
     const uint32_t *from = script->ranks + step->first, *to = from + step->nfrom;
@@ -67,7 +67,7 @@ void peal_script_sets_step(struct script_sets *sets, const peal_script *script,
 }
 
 /* Whose input a result has to hold: a rank's own number of those that are missing, or NO_RANK. */
-static uint32_t missing(const struct script_sets *sets, const peal_script *script, uint32_t rank,
+static uint32_t missing(const struct script_sets *sets, const peal_schedule *script, uint32_t rank,
                         uint32_t chunk)
 {
     const struct peal_plan *head = script->head;
@@ -82,7 +82,7 @@ static uint32_t missing(const struct script_sets *sets, const peal_script *scrip
     return NO_RANK;
 }
 
-int peal_script_complete(const struct script_sets *sets, const peal_script *script, uint32_t rank,
+int peal_script_complete(const struct script_sets *sets, const peal_schedule *script, uint32_t rank,
                          uint32_t chunk)
 {
     return missing(sets, script, rank, chunk) == NO_RANK;
@@ -91,7 +91,7 @@ int peal_script_complete(const struct script_sets *sets, const peal_script *scri
 /* ---- the check ---------------------------------------------------------------------------- */
 
 struct checking {
-    const peal_script *script;
+    const peal_schedule *script;
     struct script_sets sets;
     uint32_t *touched; /* line that last made the value of (rank, chunk) */
     uint32_t *named;   /* line that last named the chunk */
@@ -194,7 +194,7 @@ static peal_status check_all(struct checking *c)
     return PEAL_OK;
 }
 
-peal_status peal_script_check(const peal_script *script, peal_diag *diag)
+peal_status peal_schedule_check(const peal_schedule *script, peal_diag *diag)
 {
     if (!script)
         return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");
@@ -215,7 +215,7 @@ peal_status peal_script_check(const peal_script *script, peal_diag *diag)
 
 /* ---- what is looked at again ----------------------------------------------------------------- */
 
-peal_status peal_script_lives(const peal_script *script, uint16_t **lives_out)
+peal_status peal_script_lives(const peal_schedule *script, uint16_t **lives_out)
 {
     const struct peal_plan *head = script->head;
     size_t cells = (size_t)head->nranks * head->nchunks;

@@ -44,7 +44,7 @@ struct cell {
 
 struct lowering {
     struct script_program *p;
-    const peal_script *script;
+    const peal_schedule *script;
     const struct peal_plan *head;
     struct script_sets sets;
     uint16_t *lives;
@@ -670,7 +670,7 @@ static peal_status lower_all(struct lowering *l)
     return peal_script_place_slots(l->p);
 }
 
-peal_status peal_script_moves(struct script_program *p, const peal_script *script)
+peal_status peal_script_moves(struct script_program *p, const peal_schedule *script)
 {
     size_t cells = (size_t)script->head->nranks * script->head->nchunks;
     struct lowering *l = peal_calloc(p->ctx, 1, sizeof *l);

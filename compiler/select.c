@@ -262,7 +262,7 @@ static peal_status read_algorithm(struct planner *planner, peal_diag *diag)
     planner->request.algorithm = NULL; /* the caller's string need not outlive the call */
     if (!name)
         return PEAL_OK;
-    if (planner->request.script && peal_streq(name, planner->request.script->name)) {
+    if (planner->request.schedule && peal_streq(name, planner->request.schedule->name)) {
         planner->algorithm = ALGO_SCRIPT;
         return PEAL_OK;
     }

@@ -21,7 +21,7 @@ struct loading {
     const peal_request *request;
     const char *path;
     uint32_t ranks;
-    peal_script *script;
+    peal_schedule *script;
     peal_diag diag; /* of what the library refused */
     peal_block *blocks;
     uint32_t nblocks, blocks_capacity;
@@ -109,7 +109,7 @@ static int add_step(lua_State *L, int reduces)
     if (!l->script)
         peal_lua_error(L, "the schedule is over");
     check_words(L, 2, words);
-    peal_script_step step = {.size = sizeof step, .reduces = reduces, .from = from, .to = to};
+    peal_schedule_step step = {.size = sizeof step, .reduces = reduces, .from = from, .to = to};
     lua_getfield(L, 2, "chunk");
     step.chunk = as_number(L, -1, "chunk");
     lua_getfield(L, 2, "from");
@@ -121,7 +121,7 @@ static int add_step(lua_State *L, int reduces)
     peal_sandbox_charge(L, STEP_UNITS + step.nfrom + step.nto);
     if (!step.nfrom || !step.nto) /* nobody: nothing to do */
         return 0;
-    if (peal_script_add(l->script, &step, &l->diag) != PEAL_OK)
+    if (peal_schedule_add(l->script, &step, &l->diag) != PEAL_OK)
         refused(L, l);
     return 0;
 }
@@ -141,7 +141,7 @@ static int begin_stage(lua_State *L)
     struct loading *l = loading_of(L);
     if (!l->script)
         peal_lua_error(L, "the schedule is over");
-    if (peal_script_stage(l->script, &l->diag) != PEAL_OK)
+    if (peal_schedule_stage(l->script, &l->diag) != PEAL_OK)
         refused(L, l);
     return 0;
 }
@@ -317,7 +317,7 @@ static uint32_t read_chunks(lua_State *L, struct loading *l, int index)
 
 static void make_script(lua_State *L, struct loading *l, int index)
 {
-    peal_script_params params = PEAL_SCRIPT_PARAMS_INIT;
+    peal_schedule_params params = PEAL_SCHEDULE_PARAMS_INIT;
     read_collective(L, l, index);
     lua_getfield(L, index, "name");
     if (lua_type(L, -1) != LUA_TSTRING)
@@ -331,7 +331,7 @@ static void make_script(lua_State *L, struct loading *l, int index)
     params.chunks = read_chunks(L, l, index);
     params.blocks = l->blocks;
     params.nblocks = l->nblocks;
-    if (peal_script_create(l->ctx, &params, &l->diag, &l->script) != PEAL_OK)
+    if (peal_schedule_create(l->ctx, &params, &l->diag, &l->script) != PEAL_OK)
         refused(L, l);
 }
 
@@ -412,9 +412,9 @@ static peal_status run(struct loading *l, const char *text, size_t bytes, peal_d
     return l->diag.status;
 }
 
-peal_status peal_script_load(peal_ctx *ctx, const peal_fabric *fabric, const peal_request *request,
+peal_status peal_schedule_load(peal_ctx *ctx, const peal_fabric *fabric, const peal_request *request,
                              const char *text, size_t bytes, const char *name, peal_diag *diag,
-                             peal_script **script_out)
+                             peal_schedule **script_out)
 {
     peal_request own;
     if (!ctx || !fabric || !request || !text || !name || !script_out)
@@ -428,9 +428,9 @@ peal_status peal_script_load(peal_ctx *ctx, const peal_fabric *fabric, const pea
     peal_free(ctx, l.blocks, l.blocks_capacity * sizeof *l.blocks);
     peal_free(ctx, l.names, l.names_capacity * sizeof *l.names);
     if (status == PEAL_OK)
-        status = peal_script_check(l.script, diag);
+        status = peal_schedule_check(l.script, diag);
     if (status != PEAL_OK) {
-        peal_script_destroy(l.script);
+        peal_schedule_destroy(l.script);
         return status;
     }
     *script_out = l.script;

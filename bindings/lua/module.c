@@ -52,7 +52,8 @@ void module_check(lua_State *L, peal_status status, const peal_diag *diag)
     luaL_error(L, "%s", text);
 }
 
-/* ---- handles ----------------------------------------------------------------------------------- */
+/* ---- handles -----------------------------------------------------------------------------------
+ */
 
 struct handle *push_handle(lua_State *L, const char *type)
 {
@@ -109,7 +110,8 @@ static void make_type(lua_State *L, const char *type, const luaL_Reg *methods, l
     lua_pop(L, 1);
 }
 
-/* ---- options --------------------------------------------------------------------------------------- */
+/* ---- options
+ * --------------------------------------------------------------------------------------- */
 
 void check_options(lua_State *L, int index, const char *const *words)
 {
@@ -148,7 +150,10 @@ uint64_t as_size(lua_State *L, int index)
     char *end;
     const char *text = lua_tostring(L, index);
     double value = strtod(text, &end);
-    double scale = *end == 'K' ? 1024.0 : *end == 'M' ? 1048576.0 : *end == 'G' ? 1073741824.0 : 1.0;
+    double scale = *end == 'K'   ? 1024.0
+                   : *end == 'M' ? 1048576.0
+                   : *end == 'G' ? 1073741824.0
+                                 : 1.0;
     if (end == text || (*end && end[1]) || (*end && scale <= 1) || !(value >= 0 && value < 1e12))
         luaL_error(L, "'%s' is not a size such as 64K, 1M or 2G", text);
     return (uint64_t)(value * scale);
@@ -183,7 +188,8 @@ void option_flag(lua_State *L, int index, const char *name, int *out)
     lua_pop(L, 1);
 }
 
-/* ---- results ------------------------------------------------------------------------------------------ */
+/* ---- results
+ * ------------------------------------------------------------------------------------------ */
 
 peal_status write_buffer(void *user, const char *data, size_t bytes)
 {

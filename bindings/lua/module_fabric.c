@@ -146,6 +146,5 @@ static int degrade(lua_State *L)
 
 const luaL_Reg module_fabric_functions[] = {
     {"load", load}, {"parse", parse}, {"host", host}, {NULL, NULL}};
-const luaL_Reg module_fabric_methods[] = {{"info", info},       {"rank", rank},
-                                          {"path", path},       {"links", links},
-                                          {"degrade", degrade}, {NULL, NULL}};
+const luaL_Reg module_fabric_methods[] = {{"info", info},   {"rank", rank},       {"path", path},
+                                          {"links", links}, {"degrade", degrade}, {NULL, NULL}};

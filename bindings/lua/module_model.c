@@ -48,10 +48,24 @@ static int fit(lua_State *L)
 
 /* ---- estimate ------------------------------------------------------------------------------- */
 
-static const char *const estimate_words[] = {
-    "model",   "params", "layers", "hidden",  "sequence",   "batch",     "tp",     "dp",
-    "pp",      "ep",     "sp",     "zero",    "overlap",    "compute_us", "tflops", "algorithm",
-    "micro_batches", NULL};
+static const char *const estimate_words[] = {"model",
+                                             "params",
+                                             "layers",
+                                             "hidden",
+                                             "sequence",
+                                             "batch",
+                                             "tp",
+                                             "dp",
+                                             "pp",
+                                             "ep",
+                                             "sp",
+                                             "zero",
+                                             "overlap",
+                                             "compute_us",
+                                             "tflops",
+                                             "algorithm",
+                                             "micro_batches",
+                                             NULL};
 
 static void read_model(lua_State *L, peal_model *model)
 {

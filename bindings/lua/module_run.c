@@ -95,7 +95,8 @@ static float expected(const struct job *job, uint32_t rank, size_t at)
     }
 }
 
-/* ---- one rank ------------------------------------------------------------------------------------ */
+/* ---- one rank
+ * ------------------------------------------------------------------------------------ */
 
 static peal_status call(const struct job *job, peal_comm *comm, const float *in, float *out,
                         peal_diag *diag)
@@ -141,8 +142,7 @@ static void *run_member(void *arg)
     struct member *member = arg;
     const struct job *job = member->job;
     peal_comm *comm = NULL;
-    member->status =
-        peal_comm_create(job->world, job->table, member->rank, &member->diag, &comm);
+    member->status = peal_comm_create(job->world, job->table, member->rank, &member->diag, &comm);
     if (member->status != PEAL_OK)
         return NULL;
     size_t bytes = (size_t)job->ranks * job->count * sizeof(float) + 64;
@@ -154,7 +154,8 @@ static void *run_member(void *arg)
     return NULL;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------------- */
+/* ---- all of them
+ * ----------------------------------------------------------------------------------- */
 
 static void run_members(struct member *members, uint32_t ranks)
 {
@@ -240,8 +241,8 @@ static size_t count_of(const struct job *job, uint64_t bytes)
 
 static void push_result(lua_State *L, const struct job *job, double time_us, uint64_t wrong)
 {
-    double bytes = (double)job->count * sizeof(float) *
-                   (counts_blocks(job->collective) ? job->ranks : 1);
+    double bytes =
+        (double)job->count * sizeof(float) * (counts_blocks(job->collective) ? job->ranks : 1);
     lua_newtable(L);
     set_text(L, "collective", peal_collective_name(job->collective));
     set_integer(L, "ranks", job->ranks);

@@ -8,10 +8,9 @@
 /* ---- planning ------------------------------------------------------------------------------ */
 
 static const char *const plan_words[] = {
-    "collective", "bytes",         "ranks",   "root",    "peer",          "algorithm",
-    "channels",   "gateways",      "tile",    "scratch", "deterministic", "max_sms",
-    "zero_sm",    "sm_price",      "levels",  "inner",   "outer",         "script",
-    "script_name", NULL};
+    "collective", "bytes", "ranks",   "root",          "peer",        "algorithm", "channels",
+    "gateways",   "tile",  "scratch", "deterministic", "max_sms",     "zero_sm",   "sm_price",
+    "levels",     "inner", "outer",   "script",        "script_name", NULL};
 
 /* bytes = size, or {least, most} */
 static void read_bytes(lua_State *L, int index, peal_request *request)
@@ -60,18 +59,18 @@ static peal_status plan_request(lua_State *L, const peal_fabric *fabric, peal_re
                                 const char *text, const char *name, peal_diag *diag,
                                 peal_table **table)
 {
-    peal_script *script = NULL;
+    peal_schedule *script = NULL;
     peal_status status = PEAL_OK;
     if (text)
-        status = peal_script_load(module_ctx(L), fabric, request, text, strlen(text), name, diag,
+        status = peal_schedule_load(module_ctx(L), fabric, request, text, strlen(text), name, diag,
                                   &script);
     if (status == PEAL_OK && script) {
-        request->script = script;
-        request->algorithm = peal_script_name(script);
+        request->schedule = script;
+        request->algorithm = peal_schedule_name(script);
     }
     if (status == PEAL_OK)
         status = peal_table_plan(module_ctx(L), fabric, request, diag, table);
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
     return status;
 }
 
@@ -195,8 +194,8 @@ static int candidates(lua_State *L)
     }
 }
 
-static int written(lua_State *L, peal_status (*write)(const peal_table *, peal_write_fn, void *,
-                                                      peal_diag *))
+static int written(lua_State *L,
+                   peal_status (*write)(const peal_table *, peal_write_fn, void *, peal_diag *))
 {
     peal_diag diag = PEAL_DIAG_INIT;
     luaL_Buffer buffer;
@@ -225,7 +224,8 @@ static int id(lua_State *L)
     return 1;
 }
 
-/* ---- proof ------------------------------------------------------------------------------------ */
+/* ---- proof ------------------------------------------------------------------------------------
+ */
 
 /* Findings are collected before Lua sees any: an error must not jump out of the library. */
 struct findings {
@@ -267,7 +267,8 @@ static int verify(lua_State *L)
     return 1;
 }
 
-/* ---- simulation ------------------------------------------------------------------------------- */
+/* ---- simulation -------------------------------------------------------------------------------
+ */
 
 static void push_sim(lua_State *L, const peal_sim *sim, const peal_sim_info *info)
 {
@@ -338,7 +339,14 @@ static int simulate(lua_State *L)
 }
 
 const luaL_Reg module_table_functions[] = {{"plan", plan}, {"decode", decode}, {NULL, NULL}};
-const luaL_Reg module_table_methods[] = {
-    {"compile", compile}, {"rows", rows},         {"candidates", candidates}, {"dump", dump},
-    {"encode", encode},   {"id", id},             {"verify", verify},         {"simulate", simulate},
-    {"run", module_run},  {"bench", module_bench}, {NULL, NULL}};
+const luaL_Reg module_table_methods[] = {{"compile", compile},
+                                         {"rows", rows},
+                                         {"candidates", candidates},
+                                         {"dump", dump},
+                                         {"encode", encode},
+                                         {"id", id},
+                                         {"verify", verify},
+                                         {"simulate", simulate},
+                                         {"run", module_run},
+                                         {"bench", module_bench},
+                                         {NULL, NULL}};

@@ -363,7 +363,7 @@ PEAL_API PEAL_CHECK peal_status peal_fabric_diff(peal_ctx *ctx, const peal_fabri
 /* ---- request and table -------------------------------------------------- */
 
 typedef struct peal_table peal_table;
-typedef struct peal_script peal_script; /* a schedule written down step by step: see below */
+typedef struct peal_schedule peal_schedule; /* written down step by step: see below */
 
 /* As what float32 elements travel between ranks. */
 typedef enum peal_wire {
@@ -427,7 +427,7 @@ typedef struct peal_request {
     /* A schedule of one's own, for this collective, root, peer and number of ranks: a candidate
      * beside the built-in ones, or the only one where `algorithm` is its name. Read during the
      * call only. NULL: none. */
-    const peal_script *script;
+    const peal_schedule *schedule;
     /* Pieces of a lane's share that are under way at once between two ranks, at most
      * PEAL_DEPTH_MAX; of schedules that have them (tree, hierarchical). 0: choose. */
     uint32_t depth;
@@ -495,7 +495,7 @@ typedef struct peal_block {
 /* What ranks do with chunks, step by step, of one collective by so many ranks. It says who gives
  * which chunk to whom; engines, slots, semaphores, pipelining and channels are the compiler's
  * (docs/lua-algorithms.md has the vocabulary and what a schedule has to be like). */
-typedef struct peal_script_params {
+typedef struct peal_schedule_params {
     size_t size;
     const char *name;           /* of the algorithm: [a-z0-9-]+, up to 63, not a built-in one's */
     const char *path;           /* of the text it was written in, for messages; NULL: none */
@@ -506,15 +506,15 @@ typedef struct peal_script_params {
     uint32_t chunks;          /* of the message, equal; a multiple of its blocks */
     const peal_block *blocks; /* custom: at least one; else NULL */
     uint32_t nblocks;
-} peal_script_params;
+} peal_schedule_params;
 /* clang-format off */
-#define PEAL_SCRIPT_PARAMS_INIT {sizeof(peal_script_params), NULL, NULL, PEAL_ALLREDUCE, 0, 0, 0, 0, NULL, 0}
+#define PEAL_SCHEDULE_PARAMS_INIT {sizeof(peal_schedule_params), NULL, NULL, PEAL_ALLREDUCE, 0, 0, 0, 0, NULL, 0}
 /* clang-format on */
 
 /* One step. The value that a rank has of a chunk is its own input at first. A copy replaces the
  * value of each rank of `to` by that of from[0]; a reduction adds those of all ranks of `from` to
  * that of to[0]. */
-typedef struct peal_script_step {
+typedef struct peal_schedule_step {
     size_t size;
     int reduces; /* 1: reduction, 0: copy */
     int gathers; /* reduction: read where the values lie, by loads, where those reach */
@@ -524,31 +524,31 @@ typedef struct peal_script_step {
     const uint32_t *from;
     const uint32_t *to;
     uint32_t line; /* of the text, for messages; 0: none */
-} peal_script_step;
+} peal_schedule_step;
 
 /* Errors: ARG, LIMIT (ranks above 256), MEMORY. */
-PEAL_API PEAL_CHECK peal_status peal_script_create(peal_ctx *ctx, const peal_script_params *params,
-                                                   peal_diag *diag, peal_script **script_out);
-PEAL_API void peal_script_destroy(peal_script *script);
-PEAL_API const char *peal_script_name(const peal_script *script); /* lives as long as it does */
+PEAL_API PEAL_CHECK peal_status peal_schedule_create(peal_ctx *ctx, const peal_schedule_params *params,
+                                                   peal_diag *diag, peal_schedule **script_out);
+PEAL_API void peal_schedule_destroy(peal_schedule *script);
+PEAL_API const char *peal_schedule_name(const peal_schedule *script); /* lives as long as it does */
 /* Appends a step; each is as if those before were over. Errors: ARG (what there is not: a rank, a
  * chunk), LIMIT, MEMORY, with path and line. */
-PEAL_API PEAL_CHECK peal_status peal_script_add(peal_script *script, const peal_script_step *step,
+PEAL_API PEAL_CHECK peal_status peal_schedule_add(peal_schedule *script, const peal_schedule_step *step,
                                                 peal_diag *diag);
 /* What follows is done by lanes of its own, on one tile while others are at the next. */
-PEAL_API PEAL_CHECK peal_status peal_script_stage(peal_script *script, peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_schedule_stage(peal_schedule *script, peal_diag *diag);
 /* Follows every contribution through the steps. Errors: UNPROVEN, with path and line: a step moves
  * what its rank does not have, or adds a contribution twice; or at the end a rank lacks part of
  * its result, where the line is the last that touched it. MEMORY. */
-PEAL_API PEAL_CHECK peal_status peal_script_check(const peal_script *script, peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_schedule_check(const peal_schedule *script, peal_diag *diag);
 /* The script that an algorithm written in Lua (docs/lua-algorithms.md) makes for a request: runs
  * the text in a sandbox, then checks the script. `name` is what messages call the text. Errors:
  * ARG, UNSUPPORTED (it serves another collective; or a library without Lua), INPUT and UNPROVEN
  * with path and line, LIMIT, MEMORY. */
-PEAL_API PEAL_CHECK peal_status peal_script_load(peal_ctx *ctx, const peal_fabric *fabric,
+PEAL_API PEAL_CHECK peal_status peal_schedule_load(peal_ctx *ctx, const peal_fabric *fabric,
                                                  const peal_request *request, const char *text,
                                                  size_t bytes, const char *name, peal_diag *diag,
-                                                 peal_script **script_out);
+                                                 peal_schedule **script_out);
 
 typedef struct peal_table_info {
     size_t size;

@@ -12,7 +12,8 @@ START_TEST(some)
     peal_fabric *cluster = scripts_fabric(ctx, "cluster-h100-128.xml");
     peal_fabric *host = scripts_fabric(ctx, "host:64");
     scripts_all(ctx, cluster, host, ranks[_i], 2);
-    scripts_prove(ctx, cluster, "two-level.lua", 3 * ranks[_i] / 2, scripts_local(3 * ranks[_i] / 2));
+    scripts_prove(ctx, cluster, "two-level.lua", 3 * ranks[_i] / 2,
+                  scripts_local(3 * ranks[_i] / 2));
     scripts_prove(ctx, cluster, "ring.lua", ranks[_i] + 3, 8);
     peal_fabric_destroy(cluster);
     peal_fabric_destroy(host);

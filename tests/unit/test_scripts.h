@@ -43,19 +43,19 @@ static peal_fabric *scripts_fabric(peal_ctx *ctx, const char *name)
     return fabric;
 }
 
-static peal_script *scripts_load(peal_ctx *ctx, const peal_fabric *fabric,
+static peal_schedule *scripts_load(peal_ctx *ctx, const peal_fabric *fabric,
                                  const peal_request *request, const char *file)
 {
     static char text[1 << 16];
     char path[4096];
     peal_diag diag = PEAL_DIAG_INIT;
-    peal_script *script;
+    peal_schedule *script;
     (void)snprintf(path, sizeof path, "%s/%s", test_source_path("examples/algorithms"), file);
     FILE *in = fopen(path, "rb");
     ck_assert_msg(in != NULL, "%s", path);
     size_t bytes = fread(text, 1, sizeof text, in);
     (void)fclose(in);
-    ck_assert_msg(peal_script_load(ctx, fabric, request, text, bytes, file, &diag, &script) ==
+    ck_assert_msg(peal_schedule_load(ctx, fabric, request, text, bytes, file, &diag, &script) ==
                       PEAL_OK,
                   "%s:%u: %s", diag.path, diag.line, diag.text);
     return script;
@@ -106,12 +106,12 @@ static double scripts_compare(peal_ctx *ctx, const peal_fabric *fabric,
     request.channels = c->channels;
     request.tile_bytes = c->tile;
     request.scratch_limit = 1ull << 40;
-    peal_script *script = scripts_load(ctx, fabric, &request, c->file);
-    request.script = script;
-    request.algorithm = peal_script_name(script);
+    peal_schedule *script = scripts_load(ctx, fabric, &request, c->file);
+    request.schedule = script;
+    request.algorithm = peal_schedule_name(script);
     double own = scripts_time(ctx, fabric, &request, &own_model);
-    peal_script_destroy(script);
-    request.script = NULL;
+    peal_schedule_destroy(script);
+    request.schedule = NULL;
     request.algorithm = c->name;
     request.channels *= c->times;
     if (strcmp(c->name, "hierarchical") == 0) {
@@ -140,8 +140,8 @@ static uint32_t scripts_local(uint32_t ranks)
 }
 
 /* Compiled, and so proven. */
-static void scripts_prove(peal_ctx *ctx, const peal_fabric *fabric, const char *file, uint32_t ranks,
-                          uint32_t local)
+static void scripts_prove(peal_ctx *ctx, const peal_fabric *fabric, const char *file,
+                          uint32_t ranks, uint32_t local)
 {
     const struct scripts_case c = {.file = file, .ranks = ranks, .local = local};
     uint32_t group[SCRIPTS_RANKS];
@@ -154,15 +154,15 @@ static void scripts_prove(peal_ctx *ctx, const peal_fabric *fabric, const char *
     request.min_bytes = request.max_bytes = 1u << 20;
     request.channels = 1;
     request.tile_bytes = 16384;
-    peal_script *script = scripts_load(ctx, fabric, &request, file);
-    request.script = script;
-    request.algorithm = peal_script_name(script);
+    peal_schedule *script = scripts_load(ctx, fabric, &request, file);
+    request.schedule = script;
+    request.algorithm = peal_schedule_name(script);
     ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s by %u: %s",
                   file, ranks, diag.text);
     ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s by %u: %s", file, ranks,
                   diag.text);
     peal_table_destroy(table);
-    peal_script_destroy(script);
+    peal_schedule_destroy(script);
 }
 
 /* The three of them by so many ranks, at a small and a large size, on whole hosts. */
