@@ -150,11 +150,14 @@ static int wait_a_little(struct yard *yard)
 
 static void wait_all(const struct crew *crew, struct member *members, struct yard *yard)
 {
-    uint32_t left = 0;
+    uint32_t left = 0, still = 0;
+    uint64_t seen = 0;
     for (uint32_t r = 0; r < yard->ranks; r++)
         left += members[r].started != 0;
     for (uint32_t ended = 0; ended < left;) {
         ended += wait_a_little(yard) != 0;
+        if (crew->watch)
+            crew_watch(yard, &seen, &still);
         if (crew->procs && reap(members, yard->ranks) == 0)
             break;
         say_progress(crew->what, atomic_load(&yard->finished), crew->njobs);
@@ -182,6 +185,12 @@ static int report_failure(const struct yard *yard)
     return yard->status == PEAL_ERR_UNPROVEN ? EXIT_NO : EXIT_RUNTIME;
 }
 
+uint32_t crew_rows(const struct crew *crew)
+{
+    peal_table_info info = {.size = sizeof info};
+    return peal_table_get(crew->table, &info) == PEAL_OK ? info.rows : 0;
+}
+
 static int run_in(struct crew *crew, struct yard *yard)
 {
     CLI_TRY(make_world(crew, yard));
@@ -196,6 +205,10 @@ static int run_in(struct crew *crew, struct yard *yard)
     free(members);
     peal_world_destroy(yard->world);
     crew->info = yard->info;
+    if (yard->counters)
+        memcpy(crew->counters, yard->counters, crew_rows(crew) * sizeof *crew->counters);
+    if (crew->trace && !atomic_load(&yard->failed))
+        CLI_TRY(crew_trace(crew, yard));
     memcpy(crew->results, yard->results, crew->njobs * sizeof *crew->results);
     return report_failure(yard);
 }
