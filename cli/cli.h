@@ -51,6 +51,8 @@ struct team {
     struct team_kept *kept;
 };
 
+#define POLICIES_MAX 16u
+
 struct cli {
     peal_ctx *ctx;
     enum verb_id verb;
@@ -58,6 +60,10 @@ struct cli {
     char **operand;
     uint32_t operands;
     struct team team;
+    struct launch *launch; /* launch.h */
+    const char *policy[POLICIES_MAX]; /* every --policy */
+    uint32_t policies;
+    peal_policy *made; /* of them */
 };
 
 struct verb {
@@ -144,6 +150,11 @@ int count_ranks(const struct cli *cli, const peal_fabric *fabric, uint32_t wante
                 uint32_t *ranks_out);
 /* skip: NULL, or set to 1 instead of an error, with *table_out NULL, when the action cannot be
  * served; loud: a note says so. */
+/* --algorithm FILE.lua (script.c): 1 if it is one; the schedule for a request, whose status is
+ * the library's. */
+int script_given(const struct cli *cli);
+int script_load(const struct cli *cli, const peal_fabric *fabric, const peal_request *request,
+                peal_diag *diag, peal_status *status, peal_script **script_out);
 int plan_table(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
                const struct action *action, int *skip, int loud, peal_table **table_out);
 int compile_table(const peal_fabric *fabric, peal_table *table);
@@ -161,6 +172,13 @@ int finish_loaded(struct cli *cli, const peal_fabric *fabric, peal_table **table
 /* A compiled table of a topology. */
 int compile_all(struct cli *cli, const peal_fabric *fabric, peal_table **table_out,
                 struct actions *actions);
+
+/* ---- policies (policy_input.c) */
+/* The policy of all --policy; the request refers to it. */
+int read_policy(struct cli *cli, peal_request *request);
+/* The planner went on without the policy: why. */
+void say_fallback(const peal_diag *diag);
+void script_line(void *user, const char *line, size_t bytes); /* of a script, to a FILE */
 
 /* ---- output (output.c): a file appears whole or not at all */
 struct output {

@@ -191,8 +191,53 @@ uint32_t crew_rows(const struct crew *crew)
     return peal_table_get(crew->table, &info) == PEAL_OK ? info.rows : 0;
 }
 
+/* "2 hosts (a, b), connected by TCP", before anything moves. */
+static void note_hosts(const struct crew *crew, const struct yard *yard)
+{
+    char names[256] = "";
+    size_t used = 0;
+    uint32_t hosts = 0;
+    for (uint32_t r = 0; r < crew->ranks; r++) {
+        uint32_t k = 0;
+        const char *host = peal_world_host(yard->world, r);
+        while (strcmp(peal_world_host(yard->world, k), host) != 0)
+            k++;
+        if (k != r)
+            continue;
+        hosts++;
+        if (used + strlen(host) + 8 < sizeof names)
+            used +=
+                (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", host);
+    }
+    if (hosts > 1)
+        say(SAY_NOTE, "%lu hosts (%s), connected by TCP", (unsigned long)hosts, names);
+}
+
+/* One rank is this process; the others were started elsewhere. */
+static int run_joined(struct crew *crew, struct yard *yard)
+{
+    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
+    params.heap_bytes = heap_bytes(crew);
+    params.timeout_ms = crew->timeout_ms;
+    params.chaos_seed = crew->chaos;
+    if (crew->trace)
+        return say_usage("--trace is for ranks that peal starts itself");
+    CLI_TRY(launch_join(crew->cli, crew->launch, crew->table, &params, &yard->world));
+    yard->far = 1;
+    yard->rank = crew->launch->rank;
+    if (yard->rank == 0)
+        note_hosts(crew, yard);
+    crew_rank(crew, yard, yard->rank);
+    peal_world_destroy(yard->world);
+    crew->info = yard->info;
+    memcpy(crew->results, yard->results, crew->njobs * sizeof *crew->results);
+    return report_failure(yard);
+}
+
 static int run_in(struct crew *crew, struct yard *yard)
 {
+    if (crew->launch->by != LAUNCH_NONE)
+        return run_joined(crew, yard);
     CLI_TRY(make_world(crew, yard));
     struct member *members = need(calloc(crew->ranks, sizeof *members));
     for (uint32_t r = 0; r < crew->ranks; r++) {

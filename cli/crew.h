@@ -8,6 +8,7 @@
 
 #include "action.h"
 #include "elem.h"
+#include "launch.h"
 
 struct job {
     struct action action;
@@ -61,6 +62,7 @@ struct crew {
     const uint32_t *places; /* the core of each rank, if pinned; NULL: its number */
     const char *trace;      /* file for the timeline; NULL: none is kept */
     int watch;              /* 1: ranks that do not move are told of */
+    struct launch *launch;  /* who has started this process */
     /* out */
     peal_counter *counters; /* of rank 0, by row of the table; NULL: not wanted */
     struct result *results; /* by job */

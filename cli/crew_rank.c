@@ -104,7 +104,7 @@ static int run_budget(struct self *self)
         calls = job->burst ? job->burst : calls;
         atomic_store_explicit(&self->yard->iterations, calls, memory_order_relaxed);
     }
-    if (!yard_meet(self->yard, 0))
+    if (!yard_meet(self->yard, 0) || !yard_share_iterations(self->yard))
         return 0;
     unsigned calls = atomic_load_explicit(&self->yard->iterations, memory_order_relaxed);
     for (uint32_t r = 0; r < job->rounds; r++) {
@@ -125,7 +125,7 @@ static int by_value(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Rank 0, while the others wait for it at the next meeting. */
+/* Rank 0, while the others wait for it at the next meeting; each one where nothing is shared. */
 static void sum_up(const struct self *self)
 {
     const struct job *job = self->job;
@@ -157,10 +157,10 @@ static int run_job(struct self *self, uint32_t number)
     self_expect(self);
     if (!(job->budget_us ? run_budget(self) : run_rounds(self)))
         return 0;
-    if (!yard_meet(self->yard, 0))
+    if (!yard_meet(self->yard, 0) || !yard_share(self->yard, number, job->rounds))
         return 0;
     uint64_t wrong = atomic_load_explicit(&self->yard->wrong, memory_order_relaxed);
-    if (self->rank == 0)
+    if (self->rank == 0 || self->yard->far)
         sum_up(self);
     return yard_meet(self->yard, 0) && wrong == 0;
 }
@@ -255,7 +255,7 @@ void crew_rank(const struct crew *crew, struct yard *yard, uint32_t rank)
     if (take_memory(&self) && begin_records(&self, &diag)) {
         for (uint32_t j = 0; j < crew->njobs && run_job(&self, j); j++)
             continue;
-        if (rank == 0)
+        if (rank == 0 || yard->far)
             (void)!peal_comm_get(self.comm, &yard->info);
         leave_records(&self);
         (void)yard_meet(yard, 0); /* buffers that peers may still read */

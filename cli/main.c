@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peal(1): finds the verb and runs it. */
+#include "launch.h"
 #include "team.h"
 
 #include <string.h>
@@ -31,7 +32,8 @@ static int find_verb(const char *word, enum verb_id *out)
 
 static int run_verb(int argc, char **argv)
 {
-    struct cli cli = {.ctx = NULL};
+    struct launch launch = {.by = LAUNCH_NONE};
+    struct cli cli = {.launch = &launch};
     const char *word = argv[1];
     if (strcmp(word, "--version") == 0)
         word = "version";
@@ -47,6 +49,8 @@ static int run_verb(int argc, char **argv)
     if (status != PEAL_OK)
         return say_diag(status, NULL);
     int code = cli_verbs[cli.verb].run(&cli);
+    launch_end(&launch);
+    peal_policy_destroy(cli.made);
     peal_ctx_destroy(cli.ctx);
     team_free(&cli.team);
     return code;

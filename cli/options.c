@@ -40,7 +40,11 @@ static int unknown(const struct cli *cli, const char *word)
 
 static int set_option(struct cli *cli, uint32_t option, const char *value)
 {
-    if (cli->value[option] && cli_options[option].argument)
+    if (option == OPT_POLICY) {
+        if (cli->policies == POLICIES_MAX)
+            return say_usage("more than %u policies", POLICIES_MAX);
+        cli->policy[cli->policies++] = value;
+    } else if (cli->value[option] && cli_options[option].argument)
         return say_usage("--%s is given twice", cli_options[option].name);
     cli->value[option] = value;
     return EXIT_YES;

@@ -4,6 +4,8 @@
 int read_crew(struct cli *cli, int alone, struct crew *crew)
 {
     crew->cli = cli;
+    crew->launch = cli->launch;
+    CLI_TRY(launch_read(cli, cli->launch));
     crew->seed = 1;
     CLI_TRY(cli_u64(cli, OPT_SEED, &crew->seed));
     CLI_TRY(cli_u64(cli, OPT_CHAOS, &crew->chaos));
@@ -16,6 +18,7 @@ int read_crew(struct cli *cli, int alone, struct crew *crew)
         return say_usage("--pin and --no-pin do not go together");
     crew->pin = cli_given(cli, OPT_PIN) || (alone && !cli_given(cli, OPT_NO_PIN));
     crew->watch = cli_given(cli, OPT_WATCH);
+    crew->procs |= crew->launch->by != LAUNCH_NONE;
     crew->random_delay = cli_given(cli, OPT_RANDOM_DELAY);
     return EXIT_YES;
 }

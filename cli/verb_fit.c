@@ -385,6 +385,8 @@ static int write_profile(struct fit_job *job)
     peal_fabric *fabric = NULL;
     if (!cli_given(job->cli, OPT_OUTPUT))
         return EXIT_YES;
+    if (cli_given(job->cli, OPT_MEASURE) && !cli_given(job->cli, OPT_TOPOLOGY))
+        return measure_memory(job->cli, cli_given(job->cli, OPT_JSON) ? NULL : stdout);
     if (cli_given(job->cli, OPT_TOPOLOGY)) {
         CLI_TRY(load_fabric(job->cli, job->cli->value[OPT_TOPOLOGY], &fabric));
         int code = look_at(job->cli, fabric, &m);

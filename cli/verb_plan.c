@@ -75,6 +75,7 @@ static double latency_floor(struct cli *cli, const peal_fabric *fabric, const pe
     least.pairs = action->pairs;
     least.npairs = action->npairs;
     least.min_bytes = least.max_bytes = 1;
+    least.policy = NULL;
     if (peal_table_plan(cli->ctx, fabric, &least, NULL, &table) != PEAL_OK)
         return 0;
     if (peal_table_row(table, 0, &row) != PEAL_OK)

@@ -264,11 +264,16 @@ int verb_topo(struct cli *cli)
                                                 OPT_OVERSUBSCRIPTION, OPT_LATENCY};
     const char *first = cli->operands ? cli->operand[0] : "";
     int is_cluster = strcmp(first, "cluster") == 0;
+    static const enum option_id of_detect[] = {OPT_RANKS, OPT_SYSROOT};
     int is_diff = strcmp(first, "diff") == 0;
+    int is_detect = strcmp(first, "detect") == 0;
     CLI_TRY(only_for(cli, is_cluster, of_cluster, COUNT_OF(of_cluster), "cluster"));
-    if (is_cluster || is_diff) {
+    CLI_TRY(only_for(cli, is_detect, of_detect, COUNT_OF(of_detect), "detect"));
+    if (is_cluster || is_diff || is_detect) {
         cli->operand++;
         cli->operands--;
     }
+    if (is_detect)
+        return topo_detect(cli);
     return is_cluster ? topo_cluster(cli) : is_diff ? topo_diff(cli) : show(cli);
 }

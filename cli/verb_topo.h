@@ -8,8 +8,9 @@
 const char *nic_name(const peal_fabric *fabric, int32_t index); /* "-": none */
 void topo_json(const peal_fabric *fabric, const peal_fabric_info *info,
                const struct output *output);
-/* The operands behind "cluster" and "diff". */
+/* The operands behind "cluster", "diff" and "detect". */
 int topo_cluster(struct cli *cli);
 int topo_diff(struct cli *cli);
+int topo_detect(struct cli *cli);
 
 #endif

@@ -111,6 +111,8 @@ static void pause_thread(const struct yard *yard, int soon, uint32_t polls)
 
 int yard_meet(struct yard *yard, int soon)
 {
+    if (yard->far)
+        return yard_meet_far(yard);
     unsigned generation = atomic_load_explicit(&yard->generation, memory_order_acquire);
     if (atomic_fetch_add_explicit(&yard->arrived, 1, memory_order_acq_rel) + 1 == yard->ranks) {
         atomic_store_explicit(&yard->arrived, 0, memory_order_relaxed);

@@ -11,7 +11,9 @@
 struct yard {
     peal_world *world;
     uint32_t ranks;
-    int crowded; /* more ranks than processors */
+    int far;       /* 1: this process has one rank, the others are elsewhere (yard_far.c) */
+    uint32_t rank; /* then */
+    int crowded;   /* more ranks than processors */
     atomic_uint arrived;
     atomic_uint generation;
     atomic_int stop;      /* somebody failed */
@@ -45,6 +47,13 @@ uint64_t yard_slot(uint64_t bytes); /* bytes that a buffer takes, with guards an
  * nobody sleeps. */
 int yard_meet(struct yard *yard, int soon);
 void yard_fail(struct yard *yard, uint32_t rank, peal_status status, const peal_diag *diag);
+
+/* ---- yard_far.c; nothing where ranks share the yard. 0: somebody has failed. */
+int yard_meet_far(struct yard *yard);
+/* Times and findings of a job. */
+int yard_share(struct yard *yard, uint32_t job, uint32_t rounds);
+int yard_share_iterations(struct yard *yard); /* rank 0's */
+int yard_share_digests(struct yard *yard);
 
 struct yard *yard_make(const struct crew *crew);
 void yard_unmake(struct yard *yard);

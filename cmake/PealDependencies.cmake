@@ -49,6 +49,13 @@ target_include_directories(peal_jansson SYSTEM INTERFACE ${PEAL_JANSSON_INCLUDE_
 target_link_libraries(peal_jansson INTERFACE ${PEAL_JANSSON_LIBRARY})
 peal_feature(jansson TRUE "")
 
+# HMAC-SHA-256, for ranks that meet over a network.
+find_path(PEAL_NETTLE_INCLUDE_DIR nettle/hmac.h REQUIRED)
+find_library(PEAL_NETTLE_LIBRARY nettle REQUIRED)
+add_library(peal_nettle INTERFACE)
+target_include_directories(peal_nettle SYSTEM INTERFACE ${PEAL_NETTLE_INCLUDE_DIR})
+peal_feature(nettle TRUE "")
+
 if(PEAL_TESTS)
     find_path(PEAL_CHECK_INCLUDE_DIR check.h)
     find_library(PEAL_CHECK_LIBRARY NAMES check_pic check)
@@ -80,7 +87,25 @@ find_path(PEAL_VERBS_INCLUDE_DIR infiniband/verbs.h)
 peal_feature(ibverbs "${PEAL_VERBS_INCLUDE_DIR}" "no RDMA between hosts")
 if(PkgConfig_FOUND)
     pkg_check_modules(PEAL_PMIX QUIET pmix)
-    pkg_check_modules(PEAL_LUA QUIET lua5.4)
 endif()
 peal_feature(pmix "${PEAL_PMIX_FOUND}" "no start under mpirun or srun")
-peal_feature(lua "${PEAL_LUA_FOUND}" "no scripted policies")
+
+# The core of Lua 5.4 becomes part of libpeal, hidden: a host that has a Lua of its own, perhaps
+# another one, must not meet this one. So it is the archive that is looked for, and it has to be
+# fit for a shared library.
+find_path(PEAL_LUA_INCLUDE_DIR lua.h PATH_SUFFIXES lua5.4 lua-5.4 lua54)
+find_library(PEAL_LUA_LIBRARY NAMES liblua5.4.a liblua-5.4.a liblua54.a liblua.a)
+add_library(peal_lua_core INTERFACE)
+if(PEAL_LUA_INCLUDE_DIR AND PEAL_LUA_LIBRARY)
+    try_compile(PEAL_HAVE_LUA ${PROJECT_BINARY_DIR}/probe-lua
+        SOURCES ${CMAKE_CURRENT_LIST_DIR}/probe_lua.c
+        CMAKE_FLAGS -DINCLUDE_DIRECTORIES=${PEAL_LUA_INCLUDE_DIR}
+        LINK_OPTIONS -shared LINKER:--version-script=${CMAKE_CURRENT_LIST_DIR}/probe-lua.map
+        LINK_LIBRARIES ${PEAL_LUA_LIBRARY} m)
+endif()
+if(PEAL_HAVE_LUA)
+    target_include_directories(peal_lua_core SYSTEM INTERFACE ${PEAL_LUA_INCLUDE_DIR})
+else()
+    set(PEAL_LUA_LIBRARY "")
+endif()
+peal_feature(lua "${PEAL_HAVE_LUA}" "no scripted policies and algorithms")

@@ -9,7 +9,7 @@ const struct algo *peal_algo_get(enum algorithm algo)
 #include "algorithms.def"
 #undef ALGORITHM
     };
-    return table[algo];
+    return algo == ALGO_SCRIPT ? &peal_algo_script : table[algo];
 }
 
 const char *peal_algorithm_name(uint32_t index)

@@ -60,7 +60,7 @@ static peal_status add_channels(struct planner *planner, const struct candidate 
         peal_stage_lane(planner, &candidate.stage[i], 1.0 / channels);
         if (i <=
             peal_doubling_steps(planner->group.n)) /* the result needs no fold on its way out */
-            peal_stage_then(planner, &candidate.stage[i], 1.5 / channels);
+            peal_stage_fold(planner, &candidate.stage[i], 1.5 / channels, 2);
     }
     PEAL_TRY(peal_planner_add(planner, &candidate));
     candidate.tile_bytes = planner->request.tile_bytes ? planner->request.tile_bytes : TILE_BYTES;

@@ -74,6 +74,11 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
     peal_butterfly_free(&shape);
 }
 
+static void prepare(struct build *b, const struct candidate *candidate)
+{
+    peal_butterfly_prepare(b, candidate, (b->plan->nranks + 1) / 2);
+}
+
 static void detail(const struct candidate *candidate, char *text, size_t size)
 {
     snprintf(text, size, "halves%s, %u channel%s",
@@ -86,6 +91,6 @@ const struct algo peal_algo_halving = {"halving",
                                            1u << PEAL_ALLGATHER | 1u << PEAL_BROADCAST |
                                            1u << PEAL_REDUCE,
                                        enumerate,
-                                       peal_butterfly_prepare,
+                                       prepare,
                                        emit,
                                        detail};

@@ -90,6 +90,8 @@ static uint32_t cells_of(const struct planner *planner, const struct level_layou
 {
     if (layout->blocks)
         return layout->units;
+    if (layout->runs > 1)
+        return layout->pieces;
     if (planner->request.collective != PEAL_ALLREDUCE ||
         (layout->levels < 3 && layout->part[1] != PART_DIRECT))
         return 1;
@@ -141,6 +143,8 @@ static peal_status add_tiles(struct planner *planner, struct candidate *candidat
     return PEAL_OK;
 }
 
+#define CHANNELS_PROVEN 8u /* of the largest groups, whose programs are long to read */
+
 /* A peer is told, waited for, and sent to, both ways, in about so many steps. */
 #define PEER_STEPS 12u
 
@@ -167,6 +171,7 @@ static peal_status add_channels(struct planner *planner, const struct level_layo
         if (channels * lanes > PLAN_LANES_MAX ||
             channels * layout->levels * LEVEL_SEMS > PLAN_SEMS_MAX ||
             peal_planner_too_long(planner, channels, steps_of(layout)) ||
+            (!asked && planner->group.n > PEAL_WHOLE_RANKS && channels > CHANNELS_PROVEN) ||
             (channels > 1 &&
              (!planner->group.accelerators || planner->request.collective == PEAL_BARRIER)))
             break;
@@ -205,19 +210,55 @@ static int serves(const struct planner *planner, const struct level_layout *layo
     return 1;
 }
 
-static peal_status add_structure(struct planner *planner, struct candidate *candidate)
+/* 1: a shard may be cut into pieces that follow each other through the trees between hosts, more of
+ * them under way than a lane has tiles. Loads reach inside hosts, whose ranks else would turn to
+ * the next piece when a slot is free again. Not in groups that are proven by classes, where nothing
+ * comes back from between hosts before all has been handed over; and the more ranks, the fewer, for
+ * programs grow with them. */
+static int runs_through(const struct planner *planner, const struct level_layout *layout)
 {
+    if (planner->request.collective == PEAL_BROADCAST)
+        return planner->group.nhosts > 1 && planner->group.n <= PLAN_ENUMERATE_RANKS;
+    return planner->request.collective == PEAL_ALLREDUCE && layout->levels == 2 &&
+           layout->part[1] == PART_TREE && planner->group.n <= PLAN_ENUMERATE_RANKS &&
+           (layout->size[0] == 1 ||
+            (planner->group.direct_hosts && layout->part[0] == PART_DIRECT));
+}
+
+static peal_status add_pieces(struct planner *planner, const struct candidate *candidate,
+                              uint32_t pieces, int *more)
+{
+    struct candidate cut = *candidate;
     struct level_layout *layout;
-    PEAL_TRY(peal_level_layout(planner, candidate, &layout));
+    cut.pieces = pieces;
+    *more = 0;
+    PEAL_TRY(peal_level_layout(planner, &cut, &layout));
     if (!layout)
         return PEAL_OK;
     peal_status status = PEAL_OK;
-    if (serves(planner, layout, candidate)) {
+    if (serves(planner, layout, &cut)) {
+        *more = runs_through(planner, layout);
         peal_level_scratch(layout, planner);
-        status = add_channels(planner, layout, candidate);
+        if (pieces > 1 || !*more || planner->request.depth <= 1)
+            status = add_channels(planner, layout, &cut);
     }
     peal_level_layout_free(layout);
     return status;
+}
+
+static peal_status add_structure(struct planner *planner, struct candidate *candidate)
+{
+    int more;
+    PEAL_TRY(add_pieces(planner, candidate, 1, &more));
+    if (planner->request.depth)
+        return more && planner->request.depth > 1
+                   ? add_pieces(planner, candidate, planner->request.depth, &more)
+                   : PEAL_OK;
+    for (uint32_t pieces = 2;
+         more && pieces <= PEAL_DEPTH_MAX && pieces * planner->group.n <= 2 * PLAN_ENUMERATE_RANKS;
+         pieces *= 2)
+        PEAL_TRY(add_pieces(planner, candidate, pieces, &more));
+    return PEAL_OK;
 }
 
 /* Where every pair of a host has links of its own to a switch, nothing beats direct; the tree is
@@ -334,6 +375,8 @@ static void prepare(struct build *b, const struct candidate *candidate)
         return;
     }
     peal_level_scratch(b->layout, b->planner);
+    if (b->layout->runs > 1)
+        b->in_flight = BURST_EVENTS; /* a transfer to each of two peers for each piece */
     b->plan->nchunks = candidate->chunks;
     b->plan->nsems = (uint16_t)(LEVEL_SEMS * b->layout->levels * candidate->channels);
     add_regions(b, candidate->channels);
@@ -342,13 +385,22 @@ static void prepare(struct build *b, const struct candidate *candidate)
 /* The peers of a level, looked up for a rank's first channel. */
 static void find_peers(struct level_run *run, uint32_t level, uint32_t rank)
 {
-    struct level_peers *own = &run->level[level];
-    int known = own->rank != NULL;
-    if (!known && peal_level_peers_init(own, run->layout) != PEAL_OK)
+    struct level_peers *own = &run->b->layout->peers[level];
+    /* A barrier goes through the levels in one memory. */
+    uint32_t room = run->collective == PEAL_BARRIER ? peal_level_most_peers(run->layout)
+                                                    : run->layout->size[level];
+    if (!own->rank && peal_level_peers_init(own, run->layout, room) != PEAL_OK)
         run->b->status = PEAL_ERR_MEMORY;
-    else if (!known)
+    else if (!(run->known >> level & 1))
         peal_level_peers(own, run->layout, level, rank);
+    run->known |= 1u << level;
     run->peers = *own;
+}
+
+/* Folds count messages, and an allgather notes its neighbours. */
+static int counts(const struct level_run *run, enum level_kind kind)
+{
+    return kind == LEVEL_FOLD || (kind == LEVEL_SPREAD && run->collective == PEAL_ALLGATHER);
 }
 
 static void emit_channel(struct level_run *run, uint32_t rank)
@@ -372,12 +424,13 @@ static void emit_channel(struct level_run *run, uint32_t rank)
                                     run->channel % 2, rank, run->phase);
     run->deputy = peal_level_deputy(run->layout, run->b->planner, run->unit, run->channel);
     for (uint32_t i = 0; i < run->phases; i++) {
-        find_peers(run, run->phase[i].level, rank);
+        const struct level_phase *phase = &run->phase[i];
+        find_peers(run, phase->level, rank);
         if (run->b->status != PEAL_OK)
             return;
-        if (run->phase[i].kind != LEVEL_DOUBLE) /* which counts no messages */
-            peal_level_unsent(&run->peers);
-        program[run->phase[i].kind](run, &run->phase[i]);
+        if (counts(run, phase->kind))
+            peal_level_unsent(&run->peers, &phase->way, phase->root);
+        program[phase->kind](run, phase);
     }
 }
 
@@ -392,8 +445,6 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
                             .shard = b->layout->shard_of[rank]};
     for (; run.channel < candidate->channels && b->status == PEAL_OK; run.channel++)
         emit_channel(&run, rank);
-    for (uint32_t k = 0; k < LEVEL_MAX; k++)
-        peal_level_peers_free(&run.level[k], b->layout);
 }
 
 static void detail(const struct candidate *candidate, char *text, size_t size)
@@ -414,8 +465,10 @@ static void detail(const struct candidate *candidate, char *text, size_t size)
                                  candidate->outer < PART_COUNT ? ", outer " : "",
                                  candidate->outer < PART_COUNT ? part_texts[candidate->outer] : "");
     if (used < size)
-        (void)snprintf(text + used, size - used, ", %u channel%s", candidate->channels,
-                       candidate->channels == 1 ? "" : "s");
+        used += (size_t)snprintf(text + used, size - used, ", %u channel%s", candidate->channels,
+                                 candidate->channels == 1 ? "" : "s");
+    if (candidate->pieces > 1 && used < size)
+        (void)snprintf(text + used, size - used, ", %u pieces under way", candidate->pieces);
 }
 
 const struct algo peal_algo_hierarchical = {

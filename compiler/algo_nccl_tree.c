@@ -104,6 +104,7 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
                                  .chunk = i,
                                  .in_buffer = PLAN_BUF_IN,
                                  .region = i,
+                                 .width = TREE_CHILDREN,
                                  .depth = SLOT_DEPTH,
                                  .sem0 = 3 * i,
                                  .credits = b->plan->tile_bytes != 0,

@@ -40,7 +40,7 @@ struct half {
 };
 
 static void add_hop(struct round *round, const struct planner *planner, const struct hop *hop,
-                    const struct half *half, double chunk_us)
+                    const struct half *half, double chunk_us, double channels)
 {
     double load = peal_load_of(&planner->load, &hop->path, 0);
     round->alpha_us += hop->alpha_us;
@@ -49,12 +49,16 @@ static void add_hop(struct round *round, const struct planner *planner, const st
         round->us_per_byte += load > lane ? load : lane;
         return;
     }
-    round->us_per_byte += load + half->fold * chunk_us;
+    /* Channels fold beside each other's transfers. */
+    double fold_us = half->fold * chunk_us;
+    round->us_per_byte +=
+        fold_us + peal_beside_us(load / channels, load - load / channels, fold_us);
     round->flight_us = hop->alpha_us > round->flight_us ? hop->alpha_us : round->flight_us;
 }
 
 static void walk_round(const struct planner *planner, const uint32_t *order,
-                       const struct half *half, double chunk_us, struct round *round)
+                       const struct half *half, double chunk_us, double channels,
+                       struct round *round)
 {
     uint32_t n = planner->group.n;
     double before = 0, first = 0;
@@ -62,7 +66,7 @@ static void walk_round(const struct planner *planner, const uint32_t *order,
     for (uint32_t p = 0; p < n; p++) {
         struct hop hop;
         peal_planner_hop(planner, order[p], order[(p + 1) % n], &hop);
-        add_hop(round, planner, &hop, half, chunk_us);
+        add_hop(round, planner, &hop, half, chunk_us, channels);
         if (p == 0)
             first = hop.alpha_us;
         else if (before + hop.alpha_us < round->least_us)
@@ -99,7 +103,7 @@ static void time_half(const struct planner *planner, const struct ring_orders *o
     for (uint32_t c = 0; c < candidate->channels; c++) {
         struct round round;
         peal_ring_order(orders, c, order);
-        walk_round(planner, order, half, chunk_us, &round);
+        walk_round(planner, order, half, chunk_us, candidate->channels, &round);
         double alpha = mean_alpha(&round, n, steps);
         stage->alpha_us = alpha > stage->alpha_us ? alpha : stage->alpha_us;
         most = round.us_per_byte > most ? round.us_per_byte : most;
@@ -142,8 +146,11 @@ static void add_halves(struct planner *planner, struct candidate *candidate,
         peal_stage_lane(planner, to,
                         (sends ? half[i]->send : half[i]->fold) * candidate->hop_share);
         to->slack_us_per_byte = to->us_per_byte - stage[i].slack_us_per_byte;
-        if (to->slack_us_per_byte < 0)
+        if (to->slack_us_per_byte < 0) { /* what comes is folded behind its transfer */
+            to->us_per_byte -= to->slack_us_per_byte;
+            to->alone_us_per_byte -= to->slack_us_per_byte;
             to->slack_us_per_byte = 0;
+        }
     }
 }
 

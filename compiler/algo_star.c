@@ -9,21 +9,70 @@
 #define TILE_MAX (1ull << 20)
 #define FOLD_MAX 128u /* sources of one step */
 
-/* in: the inputs to rank 0, else the results from it. */
+/* in: the inputs to rank 0, at once; else the results from it, one after the other. */
 static void cost_way(struct planner *planner, int in, struct candidate *candidate)
 {
-    struct stage stage = {.levels = 1, .chain = 1};
-    double n = planner->group.n;
+    struct stage stage = {.levels = 1, .chain = 1, .lane = (uint32_t)in};
+    double n = planner->group.n, channels = candidate->channels, lanes = 0;
+    double messages = (n - 1) * channels - 1, queued = in ? 0 : n - 2, in_turn = 0;
+    double lane_us = 1 / (peal_planner_lane_gbs(planner) * 1e3) / channels;
     for (uint32_t r = 1; r < planner->group.n; r++) {
         struct hop hop;
         peal_planner_hop(planner, in ? r : 0, in ? 0 : r, &hop);
         peal_stage_hop(&stage, &hop);
         peal_planner_load(planner, &hop, 1, hop.scale);
+        double link_us = peal_load_alone(&hop.path, hop.scale);
+        in_turn += link_us > lane_us ? link_us : lane_us;
+        if (hop.engine == PEAL_ENGINE_SM)
+            lanes = in ? 1 : n - 1;
+        else if (!in || hop.path.link_class == PEAL_LINK_NET)
+            queued = messages; /* of one engine, or one NIC */
     }
-    stage.gap_us *= n - 2; /* rank 0 takes them in, or sends them, one after the other */
-    /* All inputs in and one result out; the result in and out for every other rank. */
-    peal_candidate_stage(planner, candidate, &stage,
-                         (in ? (n + 1) / 2 : n - 1) / candidate->channels);
+    stage.gap_us *= queued;
+    peal_candidate_stage(planner, candidate, &stage, lanes / channels);
+    struct stage *to = &candidate->stage[candidate->nstages - 1];
+    if (!in && lanes > 0 && in_turn > to->us_per_byte) /* one link at a time */
+        to->us_per_byte = to->alone_us_per_byte = in_turn;
+}
+
+/* All inputs in and one result out. */
+static void cost_fold(struct planner *planner, struct candidate *candidate)
+{
+    struct stage stage = {.levels = 1, .chain = 1};
+    double n = planner->group.n;
+    peal_candidate_stage(planner, candidate, &stage, 0);
+    peal_stage_fold(planner, &candidate->stage[candidate->nstages - 1],
+                    (n + 1) / 2 / candidate->channels, n);
+}
+
+/* A rank sends its next tile when it has the result of the last. Where rank 0 stores the results one
+ * after the other, the one that gets it last has the links to itself. */
+static void cost_turn(const struct planner *planner, struct candidate *candidate)
+{
+    struct stage *turn = &candidate->stage[candidate->nstages];
+    *turn = candidate->stage[0];
+    turn->levels = turn->lane = 0;
+    turn->chain = 0;
+    turn->depth = 1;
+    turn->alpha_us /= 2; /* there only: its result is counted below */
+    turn->gap_us = 0;
+    turn->us_per_byte /= planner->group.n - 1;
+    turn->alone_us_per_byte /= planner->group.n - 1;
+    double lane_us = 1 / (peal_planner_lane_gbs(planner) * 1e3) / candidate->channels;
+    if (turn->us_per_byte < lane_us)
+        turn->us_per_byte = turn->alone_us_per_byte = lane_us;
+    candidate->nstages++;
+}
+
+static int stores_all(const struct planner *planner)
+{
+    int all = 1;
+    for (uint32_t r = 1; r < planner->group.n; r++) {
+        struct hop hop;
+        peal_planner_hop(planner, 0, r, &hop);
+        all = all && hop.engine == PEAL_ENGINE_SM;
+    }
+    return all;
 }
 
 static peal_status cost_channels(struct planner *planner, uint32_t channels)
@@ -38,7 +87,12 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
                                   .slots = 2ull * (n - 1) * channels,
                                   .hop_share = 1.0 / channels};
     cost_way(planner, 1, &candidate);
+    cost_fold(planner, &candidate);
     cost_way(planner, 0, &candidate);
+    if (stores_all(planner))
+        cost_turn(planner, &candidate);
+    else
+        candidate.stage[0].lane = 0;
     peal_candidate_total(planner, &candidate);
     if (!asked)
         PEAL_TRY(peal_planner_add(planner, &candidate));

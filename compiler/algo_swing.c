@@ -6,25 +6,54 @@
  * whole messages as in `doubling`: log2 N start-ups, S in each, the far partners first, so that all
  * ranks add up in one order. The first round of halves goes to the neighbour.
  *
- * For powers of two, along the order of the ring; channels take turns with two orders.
+ * Along the order of the ring, of any even number, where channels take turns with two orders. Where
+ * links between accelerators are few, powers of two also go along the ways of a torus, with ranks
+ * numbered row by row: the cost tells whether there is one. Channels then begin with different
+ * ways, and go opposite to each other, so that every link has its part. Whole messages are for
+ * powers of two.
  */
 #include "compiler.h"
 
 #include <stdio.h>
 
-#define SHAPES 2u
+#define RING_SHAPES 2u
+#define SHAPES_MAX (2 * TORUS_WAYS)
+#define TORUS_RANKS_MAX 64u
 
 enum variant { HALVES, WHOLE };
 
-static peal_status make_shape(const struct ring_orders *orders, uint32_t channel,
+static struct butterfly_torus torus_of(uint32_t word)
+{
+    struct butterfly_torus torus = {.ways = 0};
+    for (; word; word >>= 8)
+        torus.size[torus.ways++] = word & 0xff;
+    return torus;
+}
+
+/* How many shapes channels take turns with. */
+static uint32_t shapes_of(uint32_t word)
+{
+    return word ? 2 * torus_of(word).ways : RING_SHAPES;
+}
+
+static peal_status make_shape(const struct ring_orders *orders, uint32_t word, uint32_t channel,
                               struct butterfly *shape)
 {
     const struct group *group = orders->group;
+    struct butterfly_torus torus = torus_of(word);
     uint32_t *order = peal_alloc(group->ctx, group->n * sizeof *order);
     if (!order)
         return PEAL_ERR_MEMORY;
-    peal_ring_order(orders, channel % SHAPES, order);
-    peal_status status = peal_butterfly_make(shape, group->ctx, BUTTERFLY_SWING, group->n, order);
+    if (word) {
+        torus.first = channel % torus.ways;
+        torus.mirror = channel / torus.ways % 2;
+        for (uint32_t r = 0; r < group->n; r++)
+            order[r] = r;
+    } else {
+        torus = (struct butterfly_torus){.ways = 1, .size = {group->n}};
+        peal_ring_order(orders, channel % RING_SHAPES, order);
+    }
+    peal_status status = peal_butterfly_swing(shape, group->ctx, &torus, order);
     peal_free(group->ctx, order, group->n * sizeof *order);
     return status;
 }
@@ -32,7 +61,7 @@ static peal_status make_shape(const struct ring_orders *orders, uint32_t channel
 /* ---- whole messages */
 
 static void cost_step(struct planner *planner, const struct butterfly *shapes, uint32_t count,
-                      uint32_t k, struct stage *stage)
+                      uint32_t k, struct stage *stage, int *async)
 {
     for (uint32_t s = 0; s < count; s++)
         for (uint32_t place = 0; place < shapes[s].n; place++) {
@@ -41,18 +70,22 @@ static void cost_step(struct planner *planner, const struct butterfly *shapes, u
             peal_planner_hop(planner, shapes[s].member[place], shapes[s].member[round.to], &hop);
             peal_planner_load(planner, &hop, 1.0 / count, hop.scale);
             peal_stage_hop(stage, &hop);
+            *async |= peal_plan_engine_async(hop.engine);
         }
-    stage->gap_us = 0; /* one message at a time */
+    if (!*async)
+        stage->gap_us = 0; /* one message at a time */
 }
 
 /* The stages of any number of channels that use `count` shapes. */
 static struct candidate cost_whole(struct planner *planner, const struct butterfly *shapes,
-                                   uint32_t count)
+                                   uint32_t count, uint32_t word)
 {
-    struct candidate candidate = {.algo = ALGO_SWING, .variant = WHOLE, .max_bytes = UINT64_MAX};
+    struct candidate candidate = {
+        .algo = ALGO_SWING, .variant = WHOLE, .torus = word, .max_bytes = UINT64_MAX};
     for (uint32_t k = shapes->rounds; k-- > 0;) {
         struct stage stage = {.levels = 1, .chain = 1};
-        cost_step(planner, shapes, count, k, &stage);
+        int async = 0;
+        cost_step(planner, shapes, count, k, &stage, &async);
         peal_candidate_stage(planner, &candidate, &stage, 0);
     }
     peal_candidate_total(planner, &candidate);
@@ -62,26 +95,30 @@ static struct candidate cost_whole(struct planner *planner, const struct butterf
 static peal_status add_whole(struct planner *planner, struct candidate candidate, uint32_t rounds,
                              uint32_t channels)
 {
-    double lane_share[BUTTERFLY_ROUNDS_MAX];
+    double stored[BUTTERFLY_ROUNDS_MAX], folded[BUTTERFLY_ROUNDS_MAX];
     candidate.channels = candidate.chunks = candidate.lanes = channels;
     candidate.slots = 2ull * (rounds + 1) * channels;
     candidate.hop_share = 1.0 / channels;
-    for (uint32_t k = 0; k < rounds; k++)
-        lane_share[k] = 2.5; /* out to the slot, and two in and one out to add up */
-    peal_butterfly_lane_rate(planner, &candidate, lane_share);
+    for (uint32_t k = 0; k < rounds; k++) {
+        stored[k] = candidate.stage[k].gap_us > 0 ? 0 : 1; /* or by another engine */
+        folded[k] = 1;
+        candidate.stage[k].gap_us *= channels - 1.0;
+    }
+    peal_butterfly_lane_rate(planner, &candidate, stored, folded);
     return peal_planner_add(planner, &candidate);
 }
 
-static peal_status enumerate_whole(struct planner *planner, const struct butterfly *shapes)
+static peal_status enumerate_whole(struct planner *planner, const struct butterfly *shapes,
+                                   uint32_t word)
 {
     uint32_t asked = planner->request.channels;
     uint32_t most = planner->group.accelerators ? CHANNELS_MAX : 1;
     struct candidate candidate = {0};
     uint32_t costed = 0;
     for (uint32_t channels = asked ? asked : 1; channels <= (asked ? asked : most); channels *= 2) {
-        uint32_t count = channels < SHAPES ? channels : SHAPES;
+        uint32_t count = channels < shapes_of(word) ? channels : shapes_of(word);
         if (count != costed)
-            candidate = cost_whole(planner, shapes, count);
+            candidate = cost_whole(planner, shapes, count, word);
         costed = count;
         PEAL_TRY(add_whole(planner, candidate, shapes->rounds, channels));
     }
@@ -110,23 +147,47 @@ static void emit_whole(struct build *b, const struct butterfly *shape, uint32_t 
 
 /* ---- both */
 
+static peal_status add_shapes(struct planner *planner, const struct ring_orders *orders,
+                              uint32_t word)
+{
+    struct butterfly shapes[SHAPES_MAX] = {{0}};
+    struct candidate halves = {.algo = ALGO_SWING, .variant = HALVES, .torus = word};
+    uint32_t count = shapes_of(word), n = planner->group.n;
+    peal_status status = PEAL_OK;
+    for (uint32_t s = 0; s < count && status == PEAL_OK; s++)
+        status = make_shape(orders, word, s, &shapes[s]);
+    if (status == PEAL_OK)
+        status = peal_butterfly_enumerate(planner, halves, shapes, count);
+    if (status == PEAL_OK && (n & (n - 1)) == 0)
+        status = enumerate_whole(planner, shapes, word);
+    for (uint32_t s = 0; s < count; s++)
+        peal_butterfly_free(&shapes[s]);
+    return status;
+}
+
+/* All tori of two and of three ways. */
+static peal_status add_tori(struct planner *planner, const struct ring_orders *orders)
+{
+    uint32_t n = planner->group.n;
+    for (uint32_t a = 2; a < n; a *= 2) {
+        PEAL_TRY(add_shapes(planner, orders, a | n / a << 8));
+        for (uint32_t b = 2; a * b < n; b *= 2)
+            PEAL_TRY(add_shapes(planner, orders, a | b << 8 | n / a / b << 16));
+    }
+    return PEAL_OK;
+}
+
 static peal_status enumerate(struct planner *planner)
 {
-    struct butterfly shapes[SHAPES] = {{0}, {0}};
-    struct candidate halves = {.algo = ALGO_SWING, .variant = HALVES};
-    if (!peal_butterfly_possible(BUTTERFLY_SWING, planner->group.n))
-        return PEAL_OK;
+    uint32_t n = planner->group.n;
     struct ring_orders orders;
-    PEAL_TRY(peal_ring_orders_make(planner, ALGO_SWING, SHAPES, &orders));
-    peal_status status = make_shape(&orders, 0, &shapes[0]);
-    if (status == PEAL_OK)
-        status = make_shape(&orders, 1, &shapes[1]);
-    if (status == PEAL_OK)
-        status = peal_butterfly_enumerate(planner, halves, shapes, SHAPES);
-    if (status == PEAL_OK)
-        status = enumerate_whole(planner, shapes);
-    peal_butterfly_free(&shapes[0]);
-    peal_butterfly_free(&shapes[1]);
+    if (!peal_butterfly_possible(BUTTERFLY_SWING, n))
+        return PEAL_OK;
+    PEAL_TRY(peal_ring_orders_make(planner, ALGO_SWING, RING_SHAPES, &orders));
+    peal_status status = add_shapes(planner, &orders, 0);
+    if (status == PEAL_OK && (n & (n - 1)) == 0 && n <= TORUS_RANKS_MAX &&
+        planner->group.nhosts == 1 && peal_group_mixed(&planner->group))
+        status = add_tori(planner, &orders);
     peal_ring_orders_free(&orders);
     return status;
 }
@@ -134,7 +195,13 @@ static peal_status enumerate(struct planner *planner)
 static void prepare(struct build *b, const struct candidate *candidate)
 {
     if (candidate->variant == HALVES) {
-        peal_butterfly_prepare(b, candidate);
+        struct butterfly shape = {0};
+        peal_status status = make_shape(b->rings, candidate->torus, 0, &shape);
+        if (status == PEAL_OK)
+            peal_butterfly_prepare(b, candidate, shape.reach[1]);
+        else
+            b->status = status;
+        peal_butterfly_free(&shape);
         return;
     }
     b->plan->nsems = (uint16_t)(2 * candidate->channels);
@@ -148,7 +215,7 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
     (void)rank;
     for (uint32_t c = 0; c < candidate->channels && b->status == PEAL_OK; c++) {
         struct butterfly shape = {0};
-        peal_status status = make_shape(b->rings, c, &shape);
+        peal_status status = make_shape(b->rings, candidate->torus, c, &shape);
         if (status != PEAL_OK)
             b->status = status;
         else if (candidate->variant == HALVES)
@@ -161,9 +228,15 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
 
 static void detail(const struct candidate *candidate, char *text, size_t size)
 {
-    snprintf(text, size, "%s, %u channel%s",
-             candidate->variant == HALVES ? "halves" : "whole messages", candidate->channels,
-             candidate->channels == 1 ? "" : "s");
+    struct butterfly_torus torus = torus_of(candidate->torus);
+    const char *what = candidate->variant == HALVES ? "halves" : "whole messages";
+    size_t used = (size_t)snprintf(text, size, "%s", what);
+    for (uint32_t w = 0; w < torus.ways && used < size; w++)
+        used += (size_t)snprintf(text + used, size - used, w ? " x %u" : " on a torus %u",
+                                 torus.size[w]);
+    if (used < size)
+        (void)snprintf(text + used, size - used, ", %u channel%s", candidate->channels,
+                       candidate->channels == 1 ? "" : "s");
 }
 
 const struct algo peal_algo_swing = {"swing", 1u << PEAL_ALLREDUCE, enumerate, prepare, emit,

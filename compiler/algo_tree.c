@@ -9,10 +9,18 @@
 struct tree_loads {
     struct candidate candidate;
     struct tree_levels levels;
-    struct stage turn; /* between two tiles: a start-up and a move at each end, for two slots */
-    uint64_t async;    /* bit 1 << stage: another engine carries some of its hops */
-    double *at;        /* for each rank: start-ups before it has heard */
+    struct stage turn;   /* between two tiles: a start-up and a move at each end, for two slots */
+    struct stage flight; /* the same where another engine carries a tile, one for each piece */
+    double gap_us;
+    uint64_t async; /* bit 1 << stage: another engine carries some of its hops */
+    double *at;     /* for each rank: start-ups before it has heard */
 };
+
+#define TREE_WIDTH 2u /* slots of a piece: one for each child */
+
+/* So many pieces of a lane's share follow each other in a trip, each with slots of its own; those
+ * that engines carry have an event for each of two children. */
+static const uint32_t piece_counts[] = {1, 2, 4, 8};
 
 static double larger(double a, double b)
 {
@@ -31,11 +39,13 @@ static void load_level(struct planner *planner, struct tree_loads *loads, uint32
             struct hop hop;
             peal_planner_hop(planner, up ? r : parent, up ? parent : r, &hop);
             peal_planner_load(planner, &hop, share, hop.scale);
-            if (peal_plan_engine_async(hop.engine))
+            if (peal_plan_engine_async(hop.engine)) {
                 loads->async |= 1ull << loads->candidate.nstages;
-            else if (!up) /* results wait for nothing */
-                continue;
-            loads->turn.alpha_us = larger(loads->turn.alpha_us, hop.alpha_us / 2);
+                loads->flight.alpha_us = larger(loads->flight.alpha_us, hop.alpha_us / 2);
+                loads->gap_us = larger(loads->gap_us, hop.gap_us);
+            } else if (up) { /* results wait for nothing */
+                loads->turn.alpha_us = larger(loads->turn.alpha_us, hop.alpha_us / 2);
+            }
         }
 }
 
@@ -108,37 +118,65 @@ static void set_lanes(const struct planner *planner, const struct tree_loads *lo
     }
 }
 
+/* Between two pieces: as many as there are share a round trip of a credit, or of a transfer. What
+ * a rank sends one after the other is a piece up both trees and, in one of them, down twice. */
+static void add_turns(const struct tree_loads *loads, struct candidate *candidate)
+{
+    struct stage turn = loads->turn, flight = loads->flight;
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        struct stage *stage = &candidate->stage[i];
+        stage->depth = SLOT_DEPTH * candidate->pieces;
+        turn.us_per_byte = larger(turn.us_per_byte, stage->us_per_byte);
+        turn.alone_us_per_byte = larger(turn.alone_us_per_byte, stage->alone_us_per_byte);
+    }
+    turn.depth = flight.depth = candidate->pieces;
+    turn.lane = candidate->nstages;
+    candidate->stage[candidate->nstages++] = turn;
+    if (!loads->async)
+        return;
+    /* Transfers of all levels share what is busiest. */
+    flight.us_per_byte = larger(turn.us_per_byte, candidate->total_us_per_byte);
+    flight.alone_us_per_byte = larger(turn.alone_us_per_byte, candidate->alone_total_us_per_byte);
+    flight.gap_us = candidate->pieces > 1 ? 4 * loads->gap_us * candidate->channels : 0;
+    flight.lane = candidate->nstages;
+    candidate->stage[candidate->nstages++] = flight;
+}
+
+static peal_status add_tiles(struct planner *planner, struct candidate *candidate)
+{
+    static const uint64_t tiles[] = {0, 16u << 10, 64u << 10, 256u << 10, 1u << 20};
+    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+        candidate->tile_bytes =
+            planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
+        PEAL_TRY(peal_planner_add(planner, candidate));
+        if (planner->request.tile_bytes)
+            break;
+    }
+    return PEAL_OK;
+}
+
 /* The links carry the same whatever the number of channels; what a lane carries differs. */
 static peal_status add_channels(struct planner *planner, const struct tree_loads *loads,
                                 uint32_t channels)
 {
-    struct candidate candidate = loads->candidate;
-    struct stage turn = loads->turn;
-    candidate.channels = channels;
-    candidate.chunks = 2 * channels;
-    candidate.lanes = 4 * channels;
-    candidate.slots = 2ull * 2 * 2 * channels;
-    candidate.hop_share = 0.5 / channels;
-    set_lanes(planner, loads, &candidate);
+    struct candidate common = loads->candidate;
+    common.channels = channels;
+    common.lanes = 4 * channels;
+    common.hop_share = 0.5 / channels;
+    set_lanes(planner, loads, &common);
     double way_us = longest_us(planner, loads, channels);
-    for (uint32_t i = 0; i < candidate.nstages; i++) {
-        struct stage *stage = &candidate.stage[i];
-        stage->alpha_us = way_us / candidate.nstages;
-        turn.us_per_byte = larger(turn.us_per_byte, stage->us_per_byte);
-        turn.alone_us_per_byte = larger(turn.alone_us_per_byte, stage->alone_us_per_byte);
-    }
-    if (loads->async) { /* transfers of all levels share what is busiest */
-        turn.us_per_byte = larger(turn.us_per_byte, candidate.total_us_per_byte);
-        turn.alone_us_per_byte = larger(turn.alone_us_per_byte, candidate.alone_total_us_per_byte);
-    }
-    turn.lane = candidate.nstages;
-    turn.depth = 1;
-    candidate.stage[candidate.nstages++] = turn;
-    static const uint64_t tiles[] = {0, 16u << 10, 64u << 10, 256u << 10, 1u << 20};
-    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
-        candidate.tile_bytes = planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
-        PEAL_TRY(peal_planner_add(planner, &candidate));
-        if (planner->request.tile_bytes)
+    for (uint32_t i = 0; i < common.nstages; i++)
+        common.stage[i].alpha_us = way_us / common.nstages;
+    for (size_t i = 0; i < sizeof piece_counts / sizeof piece_counts[0]; i++) {
+        struct candidate candidate = common;
+        uint32_t asked = planner->request.depth;
+        candidate.pieces = candidate.cells = asked ? asked : piece_counts[i];
+        candidate.chunks = 2 * channels * candidate.pieces;
+        candidate.slots = 2ull * TREE_WIDTH * candidate.chunks;
+        candidate.hop_share /= candidate.pieces;
+        add_turns(loads, &candidate);
+        PEAL_TRY(add_tiles(planner, &candidate));
+        if (asked)
             break;
     }
     return PEAL_OK;
@@ -207,7 +245,8 @@ static void prepare(struct build *b, const struct candidate *candidate)
     b->plan->nchunks = candidate->chunks;
     b->plan->nsems = (uint16_t)(6 * candidate->channels);
     for (uint32_t i = 0; i < 2 * candidate->channels; i++)
-        peal_build_region(b, PLAN_BUF_SCRATCH, 2, depth, peal_build_slot_bytes(b));
+        peal_build_region(b, PLAN_BUF_SCRATCH, TREE_WIDTH * candidate->pieces, depth,
+                          peal_build_slot_bytes(b));
 }
 
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
@@ -224,9 +263,11 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
         struct tree_part part = {.n = b->plan->nranks,
                                  .self = rank,
                                  .tree = i % 2,
-                                 .chunk = i,
+                                 .chunk = i * candidate->pieces,
+                                 .pieces = candidate->pieces,
                                  .in_buffer = PLAN_BUF_IN,
                                  .region = i,
+                                 .width = TREE_WIDTH,
                                  .depth = SLOT_DEPTH,
                                  .sem0 = 3 * i,
                                  .credits = b->plan->tile_bytes != 0,
@@ -238,11 +279,11 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
 
 static void detail(const struct candidate *candidate, char *text, size_t size)
 {
-    snprintf(text, size, "%s tree, %u channel%s",
-             candidate->chunks == 2 * candidate->channels && candidate->lanes > candidate->channels
-                 ? "double binary"
-                 : "binomial",
-             candidate->channels, candidate->channels == 1 ? "" : "s");
+    size_t used = (size_t)snprintf(text, size, "%s tree, %u channel%s",
+                                   candidate->pieces ? "double binary" : "binomial",
+                                   candidate->channels, candidate->channels == 1 ? "" : "s");
+    if (candidate->pieces > 1 && used < size)
+        (void)snprintf(text + used, size - used, ", %u pieces under way", candidate->pieces);
 }
 
 const struct algo peal_algo_tree = {"tree",

@@ -179,9 +179,32 @@ void peal_block_tree_prepare(struct build *b, const struct candidate *candidate)
 
 /* ---- cost ------------------------------------------------------------------------- */
 
-/* The edges to children at distance k, all at once. */
+static uint32_t depth_of(uint32_t v)
+{
+    uint32_t depth = 0;
+    for (; v; v -= lowest_bit(v))
+        depth++;
+    return depth;
+}
+
+/* 1: whoever has its blocks hands all children theirs at once, since other engines send. */
+static int at_once(const struct planner *planner)
+{
+    uint32_t n = planner->group.n, root = planner->request.root;
+    if (planner->request.collective != PEAL_SCATTER)
+        return 0;
+    for (uint32_t v = 1; v < n; v++) {
+        struct hop hop;
+        peal_planner_hop(planner, (v - lowest_bit(v) + root) % n, (v + root) % n, &hop);
+        if (!peal_plan_engine_async(hop.engine))
+            return 0;
+    }
+    return 1;
+}
+
+/* The edges of one stage: to children at distance k, or, at once, to those at a depth. */
 static peal_status cost_level(struct planner *planner, struct candidate *candidate,
-                              struct traffic *all, uint32_t k)
+                              struct traffic *all, uint32_t at, int depths)
 {
     uint32_t n = planner->group.n, root = planner->request.root;
     int down = planner->request.collective == PEAL_SCATTER;
@@ -189,9 +212,11 @@ static peal_status cost_level(struct planner *planner, struct candidate *candida
     struct traffic traffic;
     double most = 0;
     PEAL_TRY(peal_traffic_init(&traffic, planner));
-    for (uint32_t v = 0; v + k < n; v += 2 * k) {
-        uint32_t parent = (v + root) % n, child = (v + k + root) % n;
-        uint32_t size = subtree(n, v + k), messages = child + size > n ? 2 : 1;
+    for (uint32_t v = 1; v < n; v++) {
+        if ((depths ? depth_of(v) : lowest_bit(v)) != at)
+            continue;
+        uint32_t parent = (v - lowest_bit(v) + root) % n, child = (v + root) % n;
+        uint32_t size = subtree(n, v), messages = child + size > n ? 2 : 1;
         uint32_t from = down ? parent : child, to = down ? child : parent;
         double share = (double)size / n;
         struct hop hop;
@@ -203,6 +228,8 @@ static peal_status cost_level(struct planner *planner, struct candidate *candida
         most = share > most ? share : most;
     }
     peal_traffic_stage(&traffic, candidate->channels, &stage);
+    if (depths) /* the largest message leaves first, and goes deepest */
+        stage.gap_us = 0;
     peal_candidate_stage(planner, candidate, &stage, most / candidate->channels);
     peal_traffic_free(&traffic);
     return PEAL_OK;
@@ -212,11 +239,27 @@ static peal_status cost_levels(struct planner *planner, struct candidate *candid
 {
     struct traffic all;
     peal_status status = peal_traffic_init(&all, planner);
+    int depths = at_once(planner);
     for (uint32_t k = 1; status == PEAL_OK && k < planner->group.n; k *= 2)
-        status = cost_level(planner, candidate, &all, k);
+        status = cost_level(planner, candidate, &all, depths ? candidate->nstages + 1 : k, depths);
     peal_traffic_net(&all, candidate);
     peal_traffic_free(&all);
     return status;
+}
+
+/* All are heard of before, or let go behind. In a gather the root's children also wait for its
+ * entry, unless what they collect takes longer. */
+static double shake_us(const struct planner *planner, const struct candidate *candidate)
+{
+    double way = 0, latest = 0;
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        double alpha = candidate->stage[i].alpha_us;
+        double there = (alpha > way ? alpha : way) + alpha;
+        latest = there > latest ? there : latest;
+        way += alpha;
+    }
+    int waits = planner->request.collective == PEAL_GATHER && latest > way;
+    return waits ? latest : way;
 }
 
 peal_status peal_block_tree_enumerate(struct planner *planner, uint32_t channels)
@@ -232,13 +275,12 @@ peal_status peal_block_tree_enumerate(struct planner *planner, uint32_t channels
         return PEAL_OK;
     if (widest(n) > 1)
         candidate.slots = 2ull * widest(n) * channels;
-    struct stage shake = {.chain = 1};
+    struct stage shake = {.levels = 1, .chain = 1};
     PEAL_TRY(cost_levels(planner, &candidate));
-    for (uint32_t i = 0; i < candidate.nstages; i++)
-        if (candidate.stage[i].alpha_us > shake.alpha_us)
-            shake.alpha_us = candidate.stage[i].alpha_us;
-    shake.levels = candidate.nstages; /* all are heard of before, or let go behind */
-    peal_candidate_stage(planner, &candidate, &shake, 0);
+    shake.alpha_us = shake_us(planner, &candidate);
+    /* Who hands blocks on itself copies its own when that is done. */
+    int keeps = planner->request.collective == PEAL_SCATTER && !at_once(planner);
+    peal_candidate_stage(planner, &candidate, &shake, keeps ? 1.0 / n / channels : 0);
     peal_candidate_total(planner, &candidate);
     return peal_planner_add(planner, &candidate);
 }

@@ -349,6 +349,11 @@ void peal_build_learn(struct build *b, uint32_t peer, uint32_t sem)
     add_wait(b, PLAN_LEARN, peer, sem, 0);
 }
 
+void peal_build_await_event(struct build *b, uint32_t event)
+{
+    add_await(b, event, 0);
+}
+
 uint32_t peal_build_stage(struct build *b)
 {
     add_await(b, b->next_event, 0);

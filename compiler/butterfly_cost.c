@@ -10,12 +10,14 @@ struct costs {
     const struct butterfly *shapes;
     uint32_t nshapes;
     uint32_t messages[BUTTERFLY_ROUNDS_MAX];
+    double last_us;                /* that gap */
     struct candidate candidate;    /* of one channel whose lane takes no time */
-    double lane_share[STAGES_MAX]; /* what the lanes read and write, halved, of the message */
+    double stored[STAGES_MAX];     /* of the message, by lanes */
+    double queued_us[STAGES_MAX];  /* gaps of one channel's messages of another engine, and one */
+    double folded[STAGES_MAX];     /* and what has come, when it is there */
 };
 
-/* Round k of the reduce-scatter, or, backwards, of the allgather. A lane reads and writes what it
- * moves; in the reduce-scatter it also reads two and writes one to add up. */
+/* Round k of the reduce-scatter, or, backwards, of the allgather. */
 static void cost_round(struct costs *costs, uint32_t k, int gather)
 {
     struct planner *planner = costs->planner;
@@ -34,9 +36,12 @@ static void cost_round(struct costs *costs, uint32_t k, int gather)
             peal_planner_load(planner, &hop, share / costs->nshapes, hop.scale);
             lanes_move |= hop.engine == PEAL_ENGINE_SM;
         }
+    double all = lanes_move ? 0 : costs->messages[k] * stage.gap_us, last = stage.gap_us;
     stage.gap_us *= costs->messages[k] - 1.0; /* nothing queues behind the last one */
-    costs->lane_share[costs->candidate.nstages] =
-        share * ((lanes_move ? 1 : 0) + (gather ? 0 : 1.5));
+    costs->queued_us[costs->candidate.nstages] = all;
+    costs->last_us = last > costs->last_us && !lanes_move ? last : costs->last_us;
+    costs->stored[costs->candidate.nstages] = lanes_move ? share : 0;
+    costs->folded[costs->candidate.nstages] = gather ? 0 : share;
     peal_candidate_stage(planner, &costs->candidate, &stage, 0);
 }
 
@@ -73,18 +78,27 @@ static void cost_scatter(struct costs *costs, uint32_t k)
         peal_planner_load(planner, &hop, (double)branch.count / shape->n, hop.scale);
     }
     stage.gap_us *= costs->messages[k] - 1.0;
-    costs->lane_share[costs->candidate.nstages] =
+    costs->stored[costs->candidate.nstages] =
         (double)(shape->reach[k] - shape->reach[k + 1]) / shape->n;
     peal_candidate_stage(planner, &costs->candidate, &stage, 0);
 }
 
-/* Every rank's block to the root. */
+/* The root's own block into its output. */
+static void cost_copy(struct costs *costs)
+{
+    struct stage stage = {.levels = 1, .chain = 1};
+    costs->stored[costs->candidate.nstages] = 1.0 / costs->shapes->n;
+    peal_candidate_stage(costs->planner, &costs->candidate, &stage, 0);
+}
+
+/* Every rank's block to the root, one message of each rank: they queue where ranks share a NIC. */
 static void cost_gather(struct costs *costs)
 {
     struct planner *planner = costs->planner;
     uint32_t root = planner->request.root;
     double n = costs->shapes->n;
     struct stage stage = {.levels = 1, .chain = 1};
+    uint32_t shared = 0;
     for (uint32_t r = 0; r < costs->shapes->n; r++) {
         struct hop hop;
         if (r == root)
@@ -92,9 +106,10 @@ static void cost_gather(struct costs *costs)
         peal_planner_hop(planner, r, root, &hop);
         peal_stage_hop(&stage, &hop);
         peal_planner_load(planner, &hop, 1 / n, hop.scale);
+        shared += hop.path.link_class == PEAL_LINK_NET;
     }
-    stage.gap_us *= n - 2;
-    costs->lane_share[costs->candidate.nstages] = 1 / n;
+    stage.gap_us *= shared ? n - 2 : 0;
+    costs->stored[costs->candidate.nstages] = 1 / n;
     peal_candidate_stage(planner, &costs->candidate, &stage, 0);
 }
 
@@ -109,6 +124,8 @@ static void cost_collective(struct costs *costs)
         cost_round(costs, k, 0);
     for (uint32_t k = 0; k < rounds && collective == PEAL_BROADCAST; k++)
         cost_scatter(costs, k);
+    if (collective == PEAL_BROADCAST)
+        cost_copy(costs);
     for (uint32_t k = rounds; k-- > 0 && (moves || collective == PEAL_ALLREDUCE);)
         cost_round(costs, k, 1);
     if (collective == PEAL_REDUCE)
@@ -128,10 +145,19 @@ static uint64_t tile_of(const struct planner *planner, uint64_t slots)
 }
 
 void peal_butterfly_lane_rate(const struct planner *planner, struct candidate *candidate,
-                              const double *lane_share)
+                              const double *stored, const double *folded)
 {
-    for (uint32_t i = 0; i < candidate->nstages; i++)
-        peal_stage_lane(planner, &candidate->stage[i], lane_share[i] / candidate->channels);
+    double channels = candidate->channels;
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        peal_stage_lane(planner, &candidate->stage[i], stored[i] / channels);
+        /* Two in and one out. */
+        if (stored[i] > 0)
+            peal_stage_fold(planner, &candidate->stage[i], 1.5 * folded[i] / channels,
+                            2 * folded[i]);
+        else
+            peal_stage_fold_beside(planner, &candidate->stage[i], channels,
+                                   1.5 * folded[i] / channels, 2 * folded[i]);
+    }
 }
 
 static peal_status add(const struct costs *costs, uint32_t channels)
@@ -145,11 +171,16 @@ static peal_status add(const struct costs *costs, uint32_t channels)
     candidate.chunks = n * channels;
     candidate.max_bytes = UINT64_MAX;
     candidate.hop_share = (double)(n / 2) / n / channels;
-    peal_butterfly_lane_rate(planner, &candidate, costs->lane_share);
+    for (uint32_t i = 0; i < candidate.nstages; i++) {
+        double queued = costs->queued_us[i] * channels - costs->last_us;
+        if (costs->queued_us[i] > 0 && queued > candidate.stage[i].gap_us)
+            candidate.stage[i].gap_us = queued;
+    }
+    peal_butterfly_lane_rate(planner, &candidate, costs->stored, costs->folded);
     if (planner->request.collective == PEAL_ALLGATHER ||
         planner->request.collective == PEAL_BROADCAST) /* no slots, nothing to tile for */
         return peal_planner_add(planner, &candidate);
-    candidate.slots = 2ull * (n - 1 + (n + 1) / 2) * channels;
+    candidate.slots = 2ull * (n - 1 + costs->shapes->reach[1]) * channels;
     if (!planner->request.tile_bytes) /* half the slots, as long as whole chunks fit the bound */
         PEAL_TRY(peal_planner_add(planner, &candidate));
     candidate.tile_bytes = tile_of(planner, candidate.slots);

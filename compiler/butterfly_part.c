@@ -59,6 +59,24 @@ static void list_range(struct part *part, uint32_t first, uint32_t count)
     }
 }
 
+/* Lists what `giver` hands over in round k: the `count` places from `first`, or no range. */
+static void list_gift(struct part *part, uint32_t k, uint32_t giver, uint32_t first, uint32_t count)
+{
+    uint32_t n = part->shape->n, used = 0;
+    if (!part->shape->leaves) {
+        list_range(part, first, count);
+        return;
+    }
+    for (uint32_t place = 0; place < n; place++)
+        part->mark[key_of(part, place)] =
+            (uint8_t)peal_butterfly_gives(part->shape, giver, k, place);
+    for (uint32_t key = 0; key < n; key++) {
+        if (part->mark[key])
+            part->keys[used++] = key;
+        part->mark[key] = 0;
+    }
+}
+
 /* So many of the listed keys, from number i on, are evenly spaced. */
 static uint32_t run_length(const struct part *part, uint32_t i, uint32_t count)
 {
@@ -113,7 +131,7 @@ static void place_held(struct part *part)
     const struct butterfly *shape = part->shape;
     for (uint32_t k = 1; k < shape->rounds; k++) {
         struct butterfly_round round = peal_butterfly_round(shape, part->self, k);
-        list_range(part, round.give, round.count);
+        list_gift(part, k, part->self, round.give, round.count);
         for (uint32_t i = 0; i < round.count; i++)
             part->held[part->keys[i]] = slots_before(shape, 1, k) + i;
     }
@@ -126,7 +144,7 @@ static void give(struct part *part, uint32_t k, const struct butterfly_round *ro
     uint32_t into = slots_before(part->shape, 0, k);
     if (part->credits)
         peal_build_wait(part->b, to, part->sem0 + SEM_SLOT, SLOT_DEPTH);
-    list_range(part, round->give, round->count);
+    list_gift(part, k, part->self, round->give, round->count);
     for (uint32_t i = 0, span; i < round->count; i += span) {
         span = run_length(part, i, round->count);
         uint32_t chunk = begin_span(part, i, span);
@@ -167,17 +185,28 @@ static void fold(struct part *part, uint32_t k, const struct butterfly_round *ro
     }
 }
 
-/* With an odd n one chunk is left that nothing comes in for in the first round. */
-static void hold_odd_one(struct part *part, const struct butterfly_round *round)
+static void hold(const struct part *part, uint32_t place)
+{
+    uint32_t key = key_of(part, place), chunk = chunk_of(part, key);
+    struct plan_operand in = user(part, part->self, PLAN_BUF_IN, chunk);
+    struct plan_operand held = slot(part, part->self, part->held_region, part->held[key]);
+    peal_build_move(part->b, chunk, 1, &in, 1, &held, PEAL_ENGINE_SM, 0);
+}
+
+/* What nothing comes in for in the first round: with an odd n one chunk. */
+static void hold_others(const struct part *part, const struct butterfly_round *round)
 {
     const struct butterfly *shape = part->shape;
     if (round->count == shape->reach[1])
         return;
-    uint32_t key = key_of(part, (part->self + round->count) % shape->n);
-    uint32_t chunk = chunk_of(part, key);
-    struct plan_operand in = user(part, part->self, PLAN_BUF_IN, chunk);
-    struct plan_operand held = slot(part, part->self, part->held_region, part->held[key]);
-    peal_build_move(part->b, chunk, 1, &in, 1, &held, PEAL_ENGINE_SM, 0);
+    if (!shape->leaves) {
+        hold(part, (part->self + round->count) % shape->n);
+        return;
+    }
+    for (uint32_t place = 0; place < shape->n; place++)
+        if (!peal_butterfly_gives(shape, part->self, 0, place) &&
+            !peal_butterfly_gives(shape, round->to, 0, place))
+            hold(part, place);
 }
 
 static void wait_runs(struct part *part, uint32_t from, uint32_t sem, uint32_t count)
@@ -193,8 +222,8 @@ static void reduce_scatter(struct part *part)
         struct butterfly_round round = peal_butterfly_round(part->shape, part->self, k);
         give(part, k, &round);
         if (k == 0)
-            hold_odd_one(part, &round);
-        list_range(part, round.keep, round.count);
+            hold_others(part, &round);
+        list_gift(part, k, round.from, round.keep, round.count);
         wait_runs(part, round.from, SEM_DATA, round.count);
         fold(part, k, &round);
         if (part->credits)
@@ -208,14 +237,14 @@ static void allgather(struct part *part)
 {
     for (uint32_t k = part->shape->rounds; k-- > 0;) {
         struct butterfly_round round = peal_butterfly_round(part->shape, part->self, k);
-        list_range(part, round.keep, round.count);
+        list_gift(part, k, round.from, round.keep, round.count);
         for (uint32_t i = 0, span; i < round.count; i += span) {
             span = run_length(part, i, round.count);
             uint32_t chunk = begin_span(part, i, span);
             peal_build_push(part->b, chunk, user(part, part->self, PLAN_BUF_OUT, chunk),
                             user(part, round.from, PLAN_BUF_OUT, chunk), part->sem0 + SEM_WHOLE);
         }
-        list_range(part, round.give, round.count);
+        list_gift(part, k, part->self, round.give, round.count);
         wait_runs(part, round.to, SEM_WHOLE, round.count);
     }
 }
@@ -295,7 +324,7 @@ static int reduces(peal_collective collective)
     return collective != PEAL_ALLGATHER && collective != PEAL_BROADCAST;
 }
 
-void peal_butterfly_prepare(struct build *b, const struct candidate *candidate)
+void peal_butterfly_prepare(struct build *b, const struct candidate *candidate, uint32_t held)
 {
     uint32_t n = b->plan->nranks;
     uint32_t depth = b->plan->tile_bytes ? SLOT_DEPTH : 1;
@@ -305,7 +334,7 @@ void peal_butterfly_prepare(struct build *b, const struct candidate *candidate)
         return;
     for (uint32_t c = 0; c < candidate->channels; c++) {
         peal_build_region(b, PLAN_BUF_SCRATCH, n - 1, depth, peal_build_slot_bytes(b));
-        peal_build_region(b, PLAN_BUF_SCRATCH, (n + 1) / 2, depth, peal_build_slot_bytes(b));
+        peal_build_region(b, PLAN_BUF_SCRATCH, held, depth, peal_build_slot_bytes(b));
     }
 }
 
@@ -367,7 +396,7 @@ peal_status peal_butterfly_messages(const struct butterfly *shape, int blocks,
     peal_status status = part.keys && part.mark ? PEAL_OK : PEAL_ERR_MEMORY;
     for (uint32_t k = 0; status == PEAL_OK && k < shape->rounds; k++) {
         struct butterfly_round round = peal_butterfly_round(shape, shape->n - 1, k);
-        list_range(&part, round.keep, round.count);
+        list_gift(&part, k, round.from, round.keep, round.count);
         messages[k] = count_runs(&part, round.count);
     }
     peal_free(shape->ctx, part.keys, shape->n * sizeof *part.keys);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cost of a candidate: its stages one after the other for the first tile, then, for each
  * further tile, what the busiest lane or resource needs. */
-#include "compiler.h"
+#include "script.h"
 
 #include <string.h>
 
@@ -9,8 +9,12 @@ peal_status peal_planner_add(struct planner *planner, const struct candidate *ca
 {
     PEAL_TRY(peal_grow(planner->ctx, (void **)&planner->candidates, &planner->capacity,
                        (size_t)planner->count + 1, sizeof *candidate, 4096));
-    planner->candidates[planner->count] = *candidate;
-    planner->candidates[planner->count++].corner = planner->corner;
+    struct candidate *to = &planner->candidates[planner->count++];
+    *to = *candidate;
+    to->corner = planner->corner;
+    if (planner->memory.count[TOPO_USE_LOAD])
+        to->memory = &planner->memory;
+    memcpy(to->move_engine, planner->request.move_engine, sizeof to->move_engine);
     return PEAL_OK;
 }
 
@@ -36,6 +40,35 @@ void peal_stage_then(const struct planner *planner, struct stage *stage, double 
     double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);
     stage->us_per_byte += lane_us;
     stage->alone_us_per_byte += lane_us;
+}
+
+void peal_stage_fold(const struct planner *planner, struct stage *stage, double lane_share,
+                     double sources)
+{
+    double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);
+    double unit_us = peal_planner_fold_us(planner) * sources;
+    double us = unit_us > lane_us ? unit_us : lane_us;
+    stage->us_per_byte += us;
+    stage->alone_us_per_byte += us;
+}
+
+double peal_beside_us(double own, double beside, double apart)
+{
+    double d = own + beside;
+    for (int i = 0; d > 0 && i < 32; i++)
+        d = own + beside * d / (apart + d);
+    return d;
+}
+
+void peal_stage_fold_beside(const struct planner *planner, struct stage *stage, double channels,
+                            double lane_share, double sources)
+{
+    double load = stage->us_per_byte, alone = stage->alone_us_per_byte;
+    struct stage fold = {.us_per_byte = 0};
+    peal_stage_fold(planner, &fold, lane_share, sources);
+    double us = fold.us_per_byte;
+    stage->us_per_byte = us + peal_beside_us(load / channels, load - load / channels, us);
+    stage->alone_us_per_byte = us + peal_beside_us(alone / channels, alone - alone / channels, us);
 }
 
 void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
@@ -105,6 +138,14 @@ static double start_us(const struct stage *stage, double tile)
     return left > 0 ? left : 0;
 }
 
+/* A channel's transfer, which has a start-up of alpha_us behind it. */
+static double beside_us(const struct candidate *candidate, const struct stage *stage, double tile,
+                        double alpha_us, double busy)
+{
+    double beside = stage->beside_us_per_byte * tile;
+    return beside > 0 ? peal_beside_us(busy / candidate->channels, beside, alpha_us) : busy;
+}
+
 /* Time between two tiles of a lane. */
 static double lane_interval(const struct candidate *candidate, uint32_t lane, double tile,
                             double *alpha)
@@ -117,9 +158,11 @@ static double lane_interval(const struct candidate *candidate, uint32_t lane, do
             continue;
         double fixed, busy = busy_us(stage, tile, &fixed);
         if (stage->chain) {
+            busy = beside_us(candidate, stage, tile, stage->alpha_us, busy);
             sum += stage->levels * (start_us(stage, tile) + busy);
             *alpha += stage->levels * (start_us(stage, tile) + fixed);
         } else {
+            busy = beside_us(candidate, stage, tile, 2 * stage->alpha_us, busy);
             /* Finite slots: no more than `depth` tiles in the round trip of a credit. */
             double turn = (2 * stage->alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
             sum += busy > turn ? busy : turn;
@@ -149,29 +192,106 @@ static void cost_first_tile(const struct candidate *candidate, double tile, stru
 
 /* What each further one adds. */
 static void cost_further_tiles(const struct candidate *candidate, double tile, double trips,
-                               struct cost *cost)
+                               double cells, struct cost *cost)
 {
     double interval = candidate->total_us_per_byte * tile, alpha = 0;
-    for (uint32_t lane = 0; lane < candidate->nstages; lane++) {
+    double way[2] = {0, 0}, way_alpha[2] = {0, 0};
+    for (uint32_t lane = 0; lane <= candidate->nstages && lane < STAGES_MAX - 1; lane++) {
         double lane_alpha;
         double own = lane_interval(candidate, lane, tile, &lane_alpha);
+        int back = 0;
+        for (uint32_t i = 0; i < candidate->nstages; i++)
+            back |= candidate->stage[i].lane == lane && candidate->stage[i].back;
+        if (own > way[back]) {
+            way[back] = own;
+            way_alpha[back] = lane_alpha;
+        }
         if (own > interval) {
             interval = own;
             alpha = lane_alpha;
         }
     }
-    cost->time_us += (trips - 1) * interval;
-    cost->alpha_us += (trips - 1) * alpha;
+    /* The pieces of the first tile, there and back; of further tiles, both at the same time. */
+    double pieces = way[1] > 0 ? way[0] + way[1] : interval;
+    if (pieces < interval)
+        pieces = interval;
+    cost->time_us += (cells - 1) * pieces + cells * (trips - 1) * interval;
+    cost->alpha_us += (cells - 1) * (way[1] > 0 ? way_alpha[0] + way_alpha[1] : alpha) +
+                      cells * (trips - 1) * alpha;
+}
+
+/* A script's times have been found by going through it; scale: of its copies. */
+static void cost_script(const struct candidate *candidate, const struct script_curve *curve,
+                        double total_us_per_byte, double bytes, double scale, struct cost *cost)
+{
+    double trips = trips_of(candidate, bytes), tile = bytes / trips * scale;
+    double interval = peal_script_curve_at(curve->interval, tile), least = total_us_per_byte * tile;
+    *cost = (struct cost){.resource = candidate->total_resource};
+    cost->time_us = peal_script_curve_at(curve->first, tile) +
+                    (trips - 1) * (interval > least ? interval : least);
+    cost->alpha_us = curve->first[0] + (trips - 1) * curve->interval[0];
+    if (cost->time_us < total_us_per_byte * bytes * scale)
+        cost->time_us = total_us_per_byte * bytes * scale;
+    cost->alpha_us = cost->alpha_us < cost->time_us ? cost->alpha_us : cost->time_us;
+}
+
+/* What reaches into the buffers of callers, which nobody else writes meanwhile. */
+static enum topo_rate_use use_of(const struct candidate *candidate)
+{
+    return candidate->algo == ALGO_TWOSHOT || candidate->algo == ALGO_DIRECT ||
+                   candidate->algo == ALGO_ONESHOT
+               ? TOPO_USE_LOAD
+               : TOPO_USE_EXCHANGE;
+}
+
+/* In one memory a rank's copies take, by the size of the message, so many times what they take at
+ * 1e9 bytes a second. */
+static double memory_scale(const struct candidate *candidate, uint64_t bytes)
+{
+    if (!candidate->memory || !bytes)
+        return 1;
+    double us = peal_topo_memory_us(candidate->memory, use_of(candidate), (double)bytes);
+    return us * 1e3 / (double)bytes;
+}
+
+static void cost_stages(const struct candidate *candidate, uint64_t bytes, struct cost *cost);
+
+static void cost_in_memory(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
+{
+    struct candidate scaled = *candidate;
+    double scale = memory_scale(candidate, bytes);
+    scaled.total_us_per_byte *= scale;
+    for (uint32_t i = 0; i < scaled.nstages; i++) {
+        scaled.stage[i].us_per_byte *= scale;
+        scaled.stage[i].slack_us_per_byte *= scale;
+    }
+    cost_stages(&scaled, bytes, cost);
 }
 
 void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
 {
-    double trips = trips_of(candidate, (double)bytes) * (candidate->cells ? candidate->cells : 1);
-    double tile = (double)bytes / trips, least = candidate->total_us_per_byte * (double)bytes;
+    if (candidate->times)
+        cost_script(candidate, &candidate->times->curve[0], candidate->total_us_per_byte,
+                    (double)bytes, memory_scale(candidate, bytes), cost);
+    else if (candidate->memory)
+        cost_in_memory(candidate, bytes, cost);
+    else
+        cost_stages(candidate, bytes, cost);
+    if (!candidate->memory)
+        return;
+    cost->alpha_us += candidate->memory->entry_us;
+    cost->time_us += candidate->memory->entry_us;
+}
+
+static void cost_stages(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
+{
+    double trips = trips_of(candidate, (double)bytes), cells = candidate->cells;
+    cells = cells > 1 ? cells : 1;
+    double tile = (double)bytes / (trips * cells), least = candidate->total_us_per_byte * (double)bytes;
     *cost = (struct cost){0, 0, candidate->total_resource, 0};
     cost_first_tile(candidate, tile, cost);
-    if (trips >= 2)
-        cost_further_tiles(candidate, tile, trips, cost);
+    if (trips * cells >= 2)
+        cost_further_tiles(candidate, tile, trips, cells, cost);
     /* Channels that go separate ways still share what the busiest resource carries. */
     if (cost->time_us < least)
         *cost = (struct cost){least, cost->alpha_us, candidate->total_resource, 0};
@@ -182,6 +302,11 @@ double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes
 {
     struct candidate alone = *candidate;
     struct cost cost;
+    if (candidate->times) {
+        cost_script(candidate, &candidate->times->curve[1], candidate->alone_total_us_per_byte,
+                    (double)bytes, memory_scale(candidate, bytes), &cost);
+        return cost.time_us + (candidate->memory ? candidate->memory->entry_us : 0);
+    }
     for (uint32_t i = 0; i < alone.nstages; i++)
         alone.stage[i].us_per_byte = alone.stage[i].alone_us_per_byte;
     alone.total_us_per_byte = alone.alone_total_us_per_byte;

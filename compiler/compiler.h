@@ -100,6 +100,8 @@ void peal_load_add(struct load *load, const struct topo_path *path, double share
 /* What the busiest resource of the path is busy with, per byte of the message; own: without
  * siblings. */
 double peal_load_of(const struct load *load, const struct topo_path *path, int own);
+/* Microseconds per byte of a transfer that has the path to itself. */
+double peal_load_alone(const struct topo_path *path, double scale);
 /* A resource is `us` per byte longer busy, `own` of it for the group. */
 void peal_load_use(struct load *load, uint64_t resource, double us, double own);
 
@@ -111,6 +113,7 @@ enum algorithm {
     ALGO_COUNT
 };
 #define ALGO_ANY ALGO_COUNT
+#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table */
 
 enum twohop_order { TWOHOP_RAIL, TWOHOP_INSIDE_OUT, TWOHOP_INSIDE_SLOTS, TWOHOP_ORDERS };
 
@@ -155,6 +158,8 @@ struct stage {
     double us_per_byte;       /* of the tile (the whole message's worth of one trip) */
     double alone_us_per_byte; /* the same, without siblings */
     double slack_us_per_byte; /* of it, what the start-up covers: other hops of a ring are wider */
+    double beside_us_per_byte; /* what others carry there, beside one channel of the stage */
+    int back;                  /* 1: of the way back, which begins when all pieces are through */
     double load_us;           /* the part of it that the busiest resource sets */
     double alone_load_us;
     uint64_t resource; /* which binds */
@@ -167,9 +172,11 @@ struct candidate {
     uint32_t gateways;
     uint32_t trees;     /* packed: from each root, that differ */
     uint32_t forest[2]; /* packed: of the planner's, down and up; NO_RANK: none */
-    uint32_t pieces;    /* packed: each tree's share is cut into so many chunks */
+    uint32_t pieces;    /* packed: each tree's share is cut into so many chunks; tree, hierarchical:
+                           each lane's, of which so many are under way at once; 0: one */
     enum reduction_order order;
     enum corner corner;
+    uint8_t move_engine[PEAL_LINK_CLASS_COUNT]; /* forced: as in a request */
     int variant;     /* halving: 1, places go across the hosts; swing: 1, whole messages */
     uint32_t levels; /* hierarchical: bit 1 << level_word */
     enum level_part inner;
@@ -183,6 +190,7 @@ struct candidate {
     uint64_t slots;      /* scratch slots of a rank, both parities; twice as many when tiled */
     double hop_share;    /* of the message, carried by one hop */
     uint32_t radix;      /* bruck */
+    uint32_t torus;      /* swing: sizes of its ways, a byte each from the lowest; 0: a ring */
     uint8_t wire;        /* compressed: PLAN_WIRE_* */
     enum twohop_order twohop;
     uint32_t window;       /* senders that a receiver lets send at once; 0: all */
@@ -195,6 +203,10 @@ struct candidate {
     double total_us_per_byte;                /* load of the busiest resource over all stages */
     uint64_t total_resource;
     double alone_total_us_per_byte;
+    /* The planner's, where ranks of one memory were measured: bandwidths are then those of a rank
+     * that copies 1e9 bytes a second. */
+    const struct topo_memory *memory;
+    const struct script_times *times; /* script: instead of stages */
 };
 
 struct cost {
@@ -208,6 +220,7 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
 double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes);
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes);
 
+struct policy_run; /* policy.h */
 struct planner {
     peal_ctx *ctx;
     const peal_fabric *fabric; /* only while planning or compiling */
@@ -219,6 +232,7 @@ struct planner {
     enum algorithm algorithm; /* asked for, or ALGO_ANY */
     enum corner corner;       /* of the candidates being made, or of the one being lowered */
     uint64_t digest;          /* of the fabric */
+    struct topo_memory memory; /* count 0: not measured */
     uint32_t *pairs;          /* the request's, from and to by turns; its own copy */
     uint32_t npairs;
     uint32_t levels; /* asked for, as bits; 0: choose */
@@ -231,6 +245,11 @@ struct planner {
     uint32_t nforests;         /* packed: kept until plans are made of them */
     uint32_t forests_capacity;
     struct pack_forest *forests;
+    peal_script *script; /* the request's; its own copy, NULL: none */
+    uint32_t nscript_times;
+    uint32_t script_times_capacity;
+    struct script_times **script_times; /* of its candidates */
+    struct policy_run *policy; /* NULL: none */
 };
 
 /* Adds a copy; channels and tile already set, stages costed. */
@@ -244,6 +263,17 @@ void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
 void peal_stage_lane(const struct planner *planner, struct stage *stage, double lane_share);
 /* When the transfer is over, a lane moves so much. */
 void peal_stage_then(const struct planner *planner, struct stage *stage, double lane_share);
+/* When the transfer is over, a lane reads and writes lane_share (halved) to fold, while all lanes
+ * of its rank together read `sources` of the message. */
+void peal_stage_fold(const struct planner *planner, struct stage *stage, double lane_share,
+                     double sources);
+/* The same where other engines move: a channel's fold meets the transfers of the others. */
+void peal_stage_fold_beside(const struct planner *planner, struct stage *stage, double channels,
+                            double lane_share, double sources);
+/* What a transfer takes that has a resource for `own` to itself, when others that carry `beside` go
+ * over it in each turn, and the link rests for `apart` between two of each: it meets them for a part
+ * of the time alone, d = own + beside * d / (apart + d). */
+double peal_beside_us(double own, double beside, double apart);
 /* Empties planner->total into the candidate. */
 void peal_candidate_total(struct planner *planner, struct candidate *candidate);
 
@@ -295,14 +325,18 @@ double peal_planner_bound(const struct planner *planner, uint64_t bytes);
 /* 1: of so many channels, each with so many steps a rank, all programs together would take longer
  * to make and prove than they are worth. One channel never does, nor what is asked for. */
 int peal_planner_too_long(const struct planner *planner, uint32_t channels, uint64_t steps);
-/* Adds to all candidates what it costs that peers do not reach callers' buffers, if so. */
-void peal_planner_private(struct planner *planner);
+/* Adds to the candidates from `first` on what it costs that peers do not reach callers' buffers, if
+ * so. */
+void peal_planner_private(struct planner *planner, uint32_t first);
 /* Keeps the candidates of one order of reduction. Errors: UNSUPPORTED. */
 peal_status peal_planner_one_order(struct planner *planner, peal_diag *diag);
 /* `share` of the message travels over the hop, at `scale` of its bandwidth. */
 void peal_planner_load(struct planner *planner, const struct hop *hop, double share, double scale);
 /* Bytes per second / 1e9 that one lane moves: an SM's share, or without bound on a host. */
 double peal_planner_lane_gbs(const struct planner *planner);
+/* Microseconds in which an accelerator's lanes together read a byte to reduce it; 0 on a host, whose
+ * lanes are the cores that do it. */
+double peal_planner_fold_us(const struct planner *planner);
 
 /* ---- building programs ---------------------------------------------------- */
 #define BURST_EVENTS                                                                               \
@@ -337,6 +371,7 @@ struct build {
     uint32_t jump;               /* and from one slot to the next, 0: 1 */
     struct level_layout *layout; /* hierarchical: made by prepare, freed with the emission */
     const struct packed *packed; /* packed: its trees and chunks */
+    const struct script_program *script;
     peal_status status;          /* sticky */
 };
 /* Begins the program of a rank: the slice is empty. */
@@ -377,6 +412,8 @@ void peal_build_await_last(struct build *b);
 void peal_build_await_free(struct build *b);
 /* Awaits every event the lane has used; belongs in post. */
 void peal_build_drain(struct build *b);
+/* Waits until the transfer of an event has read its source. */
+void peal_build_await_event(struct build *b, uint32_t event);
 int peal_build_direct(const struct build *b, uint32_t peer);
 /* The engine of a plain move to the peer. */
 uint8_t peal_build_engine(const struct build *b, uint32_t peer);
@@ -390,6 +427,8 @@ peal_status peal_emission_begin(const struct planner *planner, const peal_fabric
                                 const struct candidate *candidate, uint64_t min_bytes,
                                 uint64_t max_bytes, peal_diag *diag,
                                 struct emission **emission_out);
+/* A table that was asked to reduce in one order, and has been proven, does. */
+peal_status peal_table_check_order(const peal_table *table, peal_diag *diag);
 /* Sets the head's origin: a hash of all that the programs follow from. */
 peal_status peal_emission_origin(const struct planner *planner, const struct candidate *candidate,
                                  struct peal_plan *head);
@@ -417,7 +456,13 @@ struct algo {
 #define ALGORITHM(id, name) extern const struct algo peal_algo_##name;
 #include "algorithms.def"
 #undef ALGORITHM
+extern const struct algo peal_algo_script;
 const struct algo *peal_algo_get(enum algorithm algo);
+/* For people, and what a request asks for: a script's is its own. */
+const char *peal_candidate_name(const struct planner *planner, const struct candidate *candidate);
+/* Takes the request's script, which has to fit it. */
+peal_status peal_planner_script(struct planner *planner, peal_diag *diag);
+void peal_planner_forget_scripts(struct planner *planner);
 /* Reads the request's words for hierarchical schedules into the planner. */
 peal_status peal_level_request(struct planner *planner, peal_diag *diag);
 void peal_level_layout_free(struct level_layout *layout);
@@ -544,6 +589,16 @@ void peal_doubling_body(struct build *b, const struct doubling_part *part);
 /* Exchanges of halves (butterfly_shape.c). */
 #define BUTTERFLY_ROUNDS_MAX 16u /* of 65 536 ranks */
 enum butterfly_kind { BUTTERFLY_HALVING, BUTTERFLY_CIRCULANT, BUTTERFLY_SWING };
+#define TORUS_WAYS 3u
+/* A torus of ways, the last of which its indices count through first. One way: a ring. Of a torus,
+ * each size is a power of two. Rounds go along the ways by turns, from `first` on; mirror: where
+ * they else go up, they go down. */
+struct butterfly_torus {
+    uint32_t ways;
+    uint32_t size[TORUS_WAYS];
+    uint32_t first;
+    int mirror;
+};
 struct butterfly {
     peal_ctx *ctx;
     enum butterfly_kind kind;
@@ -552,8 +607,14 @@ struct butterfly {
     uint32_t reach[BUTTERFLY_ROUNDS_MAX + 1]; /* blocks a place has to do with before round k */
     uint32_t *member;                         /* rank by place */
     uint32_t *place;                          /* and back */
-    uint32_t *ring;                           /* swing: index in the ring by place */
+    uint32_t *ring;                           /* swing: index in the ring or torus by place */
     uint32_t *at_ring;                        /* and back */
+    struct butterfly_torus torus;             /* swing */
+    uint32_t way[BUTTERFLY_ROUNDS_MAX];       /* swing: the dimension that a round goes along, */
+    uint32_t step[BUTTERFLY_ROUNDS_MAX];      /* and how many went along it before */
+    /* Swing of no power of two, whose gifts are no ranges: the round in which the index that lies
+     * so far behind index 0 hands over 0's block; `rounds`: 0 itself. NULL. */
+    uint32_t *leaves;
 };
 /* What place p does in round k of a reduce-scatter: hands the blocks of the `count` places from
  * `give` (modulo n) to the place `to`, and gets as many, those from `keep`, from the place `from`.
@@ -568,8 +629,13 @@ struct butterfly_round {
 /* order: the n ranks, along the ring for swing. Free in any case. */
 peal_status peal_butterfly_make(struct butterfly *shape, peal_ctx *ctx, enum butterfly_kind kind,
                                 uint32_t n, const uint32_t *order);
+/* Swing on a torus; order: ranks by index. */
+peal_status peal_butterfly_swing(struct butterfly *shape, peal_ctx *ctx,
+                                 const struct butterfly_torus *torus, const uint32_t *order);
 void peal_butterfly_free(struct butterfly *shape);
 int peal_butterfly_possible(enum butterfly_kind kind, uint32_t n);
+/* 1: the place hands the block of `other` over in round k, where gifts are no ranges. */
+int peal_butterfly_gives(const struct butterfly *shape, uint32_t place, uint32_t k, uint32_t other);
 struct butterfly_round peal_butterfly_round(const struct butterfly *shape, uint32_t place,
                                             uint32_t k);
 /* How a root's blocks get to their places by halves: place p gets those of the `count` places
@@ -589,8 +655,8 @@ int peal_butterfly_hand_on(const struct butterfly *shape, uint32_t root, uint32_
                            struct butterfly_branch *branch, struct butterfly_round *round);
 
 /* A butterfly's reduce-scatter and allgather as one channel's lane, and their cost. */
-/* Regions and semaphores of all channels. */
-void peal_butterfly_prepare(struct build *b, const struct candidate *candidate);
+/* Regions and semaphores of all channels; held: blocks that a rank holds between rounds. */
+void peal_butterfly_prepare(struct build *b, const struct candidate *candidate, uint32_t held);
 /* One channel's lane of the plan's collective. */
 void peal_butterfly_lane(struct build *b, const struct butterfly *shape, uint32_t channel,
                          uint32_t channels);
@@ -598,10 +664,10 @@ void peal_butterfly_lane(struct build *b, const struct butterfly *shape, uint32_
  * of the last place, whose ranges wrap around. */
 peal_status peal_butterfly_messages(const struct butterfly *shape, int blocks,
                                     uint32_t messages[BUTTERFLY_ROUNDS_MAX]);
-/* Holds stages to what the candidate's lanes, one a channel, move; lane_share: as for
- * peal_candidate_stage, of each stage and of all lanes. */
+/* Holds stages to what the candidate's lanes, one a channel, do: of each stage, the shares that all
+ * of them store elsewhere, and then fold. */
 void peal_butterfly_lane_rate(const struct planner *planner, struct candidate *candidate,
-                              const double *lane_share);
+                              const double *stored, const double *folded);
 /* Adds candidates of 1, 2, 4 ... channels like `candidate`, whose channels take turns with the
  * shapes. */
 peal_status peal_butterfly_enumerate(struct planner *planner, struct candidate candidate,
@@ -656,17 +722,19 @@ peal_status peal_block_tree_enumerate(struct planner *planner, uint32_t channels
 void peal_block_tree_prepare(struct build *b, const struct candidate *candidate);
 void peal_block_tree_emit(struct build *b, const struct candidate *candidate, uint32_t rank);
 
-/* A tree allreduce of one chunk among members: an up lane and a down lane. */
+/* A tree allreduce among members, of chunks that follow each other: an up lane and a down lane. */
 struct tree_part {
     uint32_t n;
     uint32_t self;
     const uint32_t *members; /* by position; NULL: as `of` tells */
     const struct members *of;
     uint32_t tree;
-    uint32_t chain; /* 1: none */
-    uint32_t chunk;
+    uint32_t chain;  /* 1: none */
+    uint32_t chunk;  /* the first */
+    uint32_t pieces; /* how many; 0: one */
     uint8_t in_buffer;
-    uint32_t region; /* width 2, or 3 with chains */
+    uint32_t region; /* `width` slots for each piece */
+    uint32_t width;  /* 2, or 3 with chains */
     uint32_t depth;
     uint32_t sem0; /* three of them */
     int credits;

@@ -2,6 +2,9 @@
 /* A candidate's plan as a source: what all ranks share, then one rank's program at a time. */
 #include "compiler.h"
 #include "packed.h"
+#include "script.h"
+
+#include <string.h>
 
 struct emission {
     peal_ctx *ctx;
@@ -14,6 +17,7 @@ struct emission {
     struct build_hops hops;
     struct ring_orders rings;
     struct packed packed;
+    struct script_program *script;
 };
 
 /* ---- the head ------------------------------------------------------------------ */
@@ -29,7 +33,8 @@ static void set_header(const struct planner *planner, const struct candidate *ca
     plan->channels = candidate->channels;
     plan->time_ps = (uint64_t)(cost.time_us * 1e6 + 0.5);
     plan->bound_ps = (uint64_t)(peal_planner_bound(planner, plan->max_bytes) * 1e6 + 0.5);
-    peal_copy_text(plan->algorithm, sizeof plan->algorithm, peal_algo_get(candidate->algo)->name);
+    peal_copy_text(plan->algorithm, sizeof plan->algorithm,
+                   peal_candidate_name(planner, candidate));
     peal_algo_get(candidate->algo)->detail(candidate, plan->detail, sizeof plan->detail);
     plan->nchunks = candidate->chunks;
 }
@@ -48,6 +53,9 @@ static peal_status make_shapes(struct emission *e)
     if (algo == ALGO_RING || algo == ALGO_NCCL_RING || algo == ALGO_CHAIN || algo == ALGO_SWING)
         PEAL_TRY(peal_ring_orders_make(&e->planner, algo, e->candidate->channels, &e->rings));
     e->build.rings = &e->rings;
+    if (algo == ALGO_SCRIPT)
+        PEAL_TRY(peal_script_lower(&e->planner, &e->script));
+    e->build.script = e->script;
     return algo == ALGO_PACKED ? peal_packed_begin(&e->build, e->candidate, &e->packed) : PEAL_OK;
 }
 
@@ -121,6 +129,10 @@ static peal_status begin(struct emission *e, uint64_t min_bytes, uint64_t max_by
     for (uint32_t i = 0; i < e->planner.npairs; i++)
         PEAL_TRY(peal_plan_add_pair(e->head, e->planner.pairs[2 * (size_t)i],
                                     e->planner.pairs[2 * (size_t)i + 1]));
+    for (uint32_t i = 0; e->planner.script && i < e->planner.script->head->nblocks; i++) {
+        const struct peal_block block = peal_plan_block(e->planner.script->head, i);
+        PEAL_TRY(peal_plan_add_block(e->head, &block));
+    }
     set_header(&e->planner, e->candidate, e->head);
     e->hops.from = NO_RANK;
     e->build = (struct build){.planner = &e->planner,
@@ -145,11 +157,12 @@ peal_status peal_emission_begin(const struct planner *planner, const peal_fabric
     e->planner = *planner;
     e->planner.fabric = e->planner.group.fabric = fabric;
     e->planner.corner = candidate->corner;
+    memcpy(e->planner.request.move_engine, candidate->move_engine, sizeof candidate->move_engine);
     peal_status status = begin(e, min_bytes, max_bytes);
     if (status != PEAL_OK) {
         peal_emission_end(e);
         return peal_fail(diag, status, "a plan %s for %u ranks cannot be built: %s",
-                         peal_algo_get(candidate->algo)->name, planner->group.n,
+                         peal_candidate_name(planner, candidate), planner->group.n,
                          peal_status_text(status));
     }
     *emission_out = e;
@@ -169,6 +182,7 @@ void peal_emission_end(struct emission *e)
     peal_plan_link_index_free(e->ctx, &e->build.links);
     peal_ring_orders_free(&e->rings);
     peal_packed_free(&e->packed);
+    peal_script_program_free(e->script);
     peal_level_layout_free(e->build.layout);
     peal_plan_destroy(e->head);
     peal_free(e->ctx, e, sizeof *e);

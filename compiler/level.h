@@ -26,6 +26,16 @@
 #define LEVEL_TREE_DEPTH 4u   /* tiles in flight on an edge of a tree with one root */
 #define LEVEL_WINDOW 16u      /* cells and slots of a ring in flight */
 
+struct level_peers {
+    uint32_t n;
+    uint32_t self;
+    uint32_t *rank;  /* n */
+    uint32_t *shard; /* n: which piece or shard is the peer's; NO_RANK none */
+    uint32_t *sent;  /* n: pieces to it, and from it, so far in a trip */
+    uint32_t *heard;
+    uint32_t room;
+};
+
 struct level_layout {
     peal_ctx *ctx;
     uint32_t levels;
@@ -37,6 +47,8 @@ struct level_layout {
      * piece_stride between those of two peers. */
     int split[LEVEL_MAX];
     uint32_t pieces;
+    uint32_t runs; /* of pieces: what all levels leave of a shard is cut into so many, which follow
+                      each other, the last to turn */
     uint32_t piece_stride[LEVEL_MAX];
     int rails;  /* 1: blocks go by rail between their ranks and the root's unit */
     int blocks; /* 1: a piece is the block of the rank that holds it in the end */
@@ -54,6 +66,7 @@ struct level_layout {
     uint32_t inbox[LEVEL_MAX], inbox_width[LEVEL_MAX], inbox_depth[LEVEL_MAX];
     uint32_t cell[LEVEL_MAX], cell_width[LEVEL_MAX];
     uint32_t stage[LEVEL_MAX], stage_width[LEVEL_MAX];
+    struct level_peers peers[LEVEL_MAX]; /* of the rank whose program is being made */
 };
 
 /* The layout of a candidate; *layout_out is NULL when the group does not have its levels in equal
@@ -68,23 +81,14 @@ uint32_t peal_level_choices(const struct planner *planner, uint32_t *masks);
 
 /* ---- peers, places, orders (level_place.c) */
 
-struct level_peers {
-    uint32_t n;
-    uint32_t self;
-    uint32_t *rank;  /* n */
-    uint32_t *shard; /* n: which piece or shard is the peer's; NO_RANK none */
-    uint32_t *sent;  /* n: pieces to it, and from it, so far in a trip */
-    uint32_t *heard;
-    uint32_t room;
-};
-peal_status peal_level_peers_init(struct level_peers *peers, const struct level_layout *layout);
+/* Room for so many peers. */
+peal_status peal_level_peers_init(struct level_peers *peers, const struct level_layout *layout,
+                                  uint32_t room);
+uint32_t peal_level_most_peers(const struct level_layout *layout); /* of any level */
 void peal_level_peers_free(struct level_peers *peers, const struct level_layout *layout);
 /* The peers of a rank at a level, of which it must be a holder above level 0. */
 void peal_level_peers(struct level_peers *peers, const struct level_layout *layout, uint32_t level,
                       uint32_t rank);
-
-/* Nothing is sent or heard yet. */
-void peal_level_unsent(struct level_peers *peers);
 
 /* Where a peer is on the way to, or from, the peer `root`. */
 struct level_place {
@@ -108,6 +112,8 @@ struct level_place peal_level_place(const struct level_way *way, uint32_t root, 
 uint32_t peal_level_kid(const struct level_place *place, const struct level_way *way, uint32_t self,
                         uint32_t i);
 uint32_t peal_level_kid_slot(const struct level_place *place, uint32_t i);
+/* Nothing is sent or heard yet along the way, whose root, if it has but one, is `root`. */
+void peal_level_unsent(struct level_peers *peers, const struct level_way *way, uint32_t root);
 /* Slots of one rank that its kids fill, each of a window. */
 uint32_t peal_level_slots(const struct level_way *way);
 /* The root of a single tree that nothing else decides. */
@@ -155,8 +161,8 @@ struct level_run {
     int fine; /* 1: pieces are handed on one by one; 0: all of a trip at once */
     uint32_t unit;
     uint32_t shard;
-    struct level_peers peers;            /* of the present phase */
-    struct level_peers level[LEVEL_MAX]; /* those that were looked up: all channels have the same */
+    struct level_peers peers; /* of the present phase */
+    uint32_t known;  /* bit by level: the layout has the peers, the same for all channels */
     uint32_t deputy; /* in the root's unit: who does there for the root's shard what holders do */
     uint32_t phases;
     struct level_phase phase[LEVEL_PHASES];

@@ -23,6 +23,12 @@ struct costing {
     int direct;      /* all hops of the stage are loads and stores */
     double share;    /* of the message: one root's piece, in a trip */
     double way_us;   /* the longest way to or from any of many roots of a host, start-ups alone */
+    double hop_us;   /* the longest start-up of the phase's hops, and the largest gap */
+    double hop_gap_us;
+    double link_us;  /* a byte over the narrowest of them, alone */
+    uint64_t pushed; /* bit i: other engines move what stage i does */
+    uint32_t queued; /* of them, that a rank has for another engine, in a direct exchange */
+    double told_us;  /* of a single root's phase: the gaps in which children are told */
     double *at;      /* for each rank: start-ups on the way to it, along a tree with one root */
     uint32_t placed; /* a peer, which has this place in the present tree; NO_RANK */
     struct level_place place;
@@ -48,16 +54,19 @@ static int all_alike(const struct group *group)
            peal_topo_rank_unit(group->fabric, peal_group_rank(group, 0), TOPO_UNIT_POD);
 }
 
-/* A holder's own number among its peers above level 0, and the rank of another one. */
+/* A rank's own number among its peers, of which it is one, and the rank of another one. */
 static uint32_t own_number(const struct costing *c, uint32_t rank, uint32_t level)
 {
-    return peal_level_coordinate(c->layout, c->layout->unit_of[rank], level);
+    return level == 0 ? c->layout->index_of[rank]
+                      : peal_level_coordinate(c->layout, c->layout->unit_of[rank], level);
 }
 
 static uint32_t peer_rank(const struct costing *c, uint32_t rank, uint32_t level, uint32_t peer)
 {
     const struct level_layout *layout = c->layout;
     uint32_t stride = layout->stride[level];
+    if (level == 0)
+        return layout->member[layout->first[layout->unit_of[rank]] + peer];
     uint32_t zero = layout->unit_of[rank] - own_number(c, rank, level) * stride;
     return layout->holder[(zero + peer * stride) * layout->shards + layout->shard_of[rank]];
 }
@@ -69,6 +78,10 @@ static void add_hop(struct costing *c, uint32_t self, uint32_t peer, double shar
         return;
     peal_planner_hop(c->planner, self, peer, &hop);
     peal_stage_hop(&c->stage, &hop);
+    c->hop_us = hop.alpha_us > c->hop_us ? hop.alpha_us : c->hop_us;
+    c->hop_gap_us = hop.gap_us > c->hop_gap_us ? hop.gap_us : c->hop_gap_us;
+    double link_us = peal_load_alone(&hop.path, hop.scale);
+    c->link_us = link_us > c->link_us ? link_us : c->link_us;
     c->direct = c->direct && hop.path.direct;
     peal_planner_load(c->planner, &hop, share, hop.scale);
 }
@@ -106,12 +119,17 @@ static void add_deputed(struct costing *c, double share)
 
 static void add_direct(struct costing *c, double share)
 {
-    uint32_t self = c->peers.self;
+    uint32_t self = c->peers.self, queued = 0;
     for (uint32_t i = 0; i < c->peers.n; i++) {
         int sends = c->phase->kind == LEVEL_FOLD ? is_root(c, i) : is_root(c, self);
-        if (i != self && sends)
-            add_hop(c, c->peers.rank[self], c->peers.rank[i], share);
+        struct hop hop;
+        if (i == self || !sends)
+            continue;
+        add_hop(c, c->peers.rank[self], c->peers.rank[i], share);
+        peal_planner_hop(c->planner, c->peers.rank[self], c->peers.rank[i], &hop);
+        queued += peal_plan_engine_async(hop.engine) != 0;
     }
+    c->queued = queued > c->queued ? queued : c->queued;
 }
 
 static void add_ring(struct costing *c, double share)
@@ -260,28 +278,58 @@ static double gaps(const struct costing *c, double messages)
     double channels = c->candidate->channels;
     if (c->fine)
         return channels;
-    return c->phase->level ? messages * channels - 1 : messages - 1;
+    if (c->phase->level == 0 && c->queued)
+        messages = c->queued;
+    return c->phase->level || c->queued ? messages * channels - 1 : messages - 1;
 }
 
-static void cost_direct(struct costing *c, uint32_t lane)
+/*
+ * Where pieces are handed on one by one, a lane waits once a round for what its peers send, whatever
+ * it has under way itself, or, loading inputs, in each piece: between two pieces counts that share
+ * of a start-up, and what the lane sends and folds.
+ */
+static void add_turn(struct costing *c, uint32_t lane, double alpha_us, double fold_us, int loads)
 {
+    struct candidate *candidate = c->candidate;
+    struct stage turn = {.lane = lane, .depth = 1};
+    const struct stage *stage = &candidate->stage[candidate->nstages - 1];
+    double rounds = peal_level_rounds(c->layout, c->phase->level);
+    if (!c->fine || candidate->nstages >= STAGES_MAX - 6)
+        return;
+    turn.alpha_us = alpha_us / 2 * (loads ? 1 : rounds / candidate->cells);
+    turn.us_per_byte = stage->us_per_byte + fold_us;
+    turn.alone_us_per_byte = stage->alone_us_per_byte + fold_us;
+    turn.load_us = stage->load_us;
+    turn.resource = stage->resource;
+    candidate->stage[candidate->nstages++] = turn;
+}
+
+static void cost_direct(struct costing *c, uint32_t *lane_at)
+{
+    uint32_t lane = *lane_at;
     uint32_t n = c->phase->way.n;
     int folds = c->phase->kind == LEVEL_FOLD;
     begin(c, lane);
     c->stage.chain = !c->fine;
     load_phase(c, c->share, 0);
-    c->stage.gap_us *= gaps(c, n - 1.0);
-    c->stage.depth = c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS;
+    int loads = folds && c->first && c->direct && !c->phase->level;
+    /* One store to all, or the entry that all wait for, is told of one by one. */
+    double told_us = c->direct && (!folds || loads) ? (n - 2) * c->stage.gap_us : 0;
+    c->stage.gap_us *= told_us > 0 ? 0 : gaps(c, n - 1.0);
+    c->stage.depth = c->direct ? LEVEL_WINDOW : BURST_EVENTS;
     /* A fold of inputs waits for their owners to enter, then for its loads to return. */
-    if (folds && c->first && !c->phase->level)
+    if (loads)
         c->stage.alpha_us *= 2;
+    c->stage.alpha_us += told_us;
     double moved = c->direct || !c->phase->level ? (n - 1) * c->share : 0;
+    double alpha_us = c->hop_us;
     end(c, moved);
-    if (!folds || (c->first && c->direct))
-        return;
     /* Slots of all others, and the own part, into one, when the last has come. */
     double lane_us = (n + 1) / 2.0 * c->share / c->candidate->channels /
                      (peal_planner_lane_gbs(c->planner) * 1e3);
+    add_turn(c, ++*lane_at, alpha_us, folds && !loads ? lane_us : 0, loads);
+    if (!folds || (c->first && c->direct))
+        return;
     struct stage fold = {.levels = 1, .chain = 1, .lane = c->fine ? LANE_APART : lane};
     if (c->candidate->nstages == STAGES_MAX)
         return;
@@ -289,6 +337,15 @@ static void cost_direct(struct costing *c, uint32_t lane)
     struct stage *added = &c->candidate->stage[c->candidate->nstages - 1];
     added->us_per_byte = lane_us * (c->fine ? c->candidate->cells : 1);
     added->lane_bound = 1;
+}
+
+/* However few roots there are, a piece takes each step by itself. */
+static void one_piece(struct costing *c)
+{
+    struct stage *stage = &c->candidate->stage[c->candidate->nstages - 1];
+    double us = c->fine ? 0 : c->share * c->link_us;
+    stage->us_per_byte = us > stage->us_per_byte ? us : stage->us_per_byte;
+    stage->alone_us_per_byte = us > stage->alone_us_per_byte ? us : stage->alone_us_per_byte;
 }
 
 static void cost_ring(struct costing *c, uint32_t lane)
@@ -305,8 +362,13 @@ static void cost_ring(struct costing *c, uint32_t lane)
         c->stage.alpha_us *=
             (double)steps * peal_level_rounds(c->layout, c->phase->level) / c->candidate->cells;
     /* Two sources and a destination in a fold, of which loads and stores also send; else one. */
-    double lanes = folds ? (c->direct ? 1.5 : 0.75) : (c->direct ? 1 : 0);
-    end(c, lanes * share * (c->fine ? steps : 1));
+    double lanes = c->direct ? (folds ? 1.5 : 1) : 0, pieces = c->fine ? steps : 1;
+    end(c, lanes * c->share * pieces);
+    one_piece(c);
+    if (folds && !c->direct)
+        peal_stage_fold_beside(c->planner, &c->candidate->stage[c->candidate->nstages - 1],
+                               c->candidate->channels,
+                               1.5 * c->share * pieces / c->candidate->channels, 2 * c->share);
 }
 
 static void cost_trees(struct costing *c, uint32_t lane)
@@ -329,6 +391,7 @@ static void cost_trees(struct costing *c, uint32_t lane)
     c->stage.depth = (c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS) * (c->fine ? bits : 1);
     double lanes = folds ? (c->direct ? 1.5 : 1) : (c->direct ? 1 : 0);
     end(c, lanes * share * (n - 1));
+    one_piece(c);
 }
 
 static uint32_t height(const struct costing *c)
@@ -359,10 +422,19 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
     }
     c->phase = given;
     uint32_t fan = trees == 2 ? 2 : given->way.part == PART_DIRECT ? given->way.n - 1 : 1;
-    c->stage.gap_us *= (double)(folds && trees == 2 ? 1 : fan) * channels - 1;
+    if (c->direct) { /* stored to all children at once, or told by one */
+        c->told_us += folds ? 0 : (fan - 1) * c->stage.gap_us;
+        c->stage.gap_us = 0;
+    } else {
+        c->stage.gap_us *= (double)(folds && trees == 2 ? 1 : fan) * channels - 1;
+    }
     double lanes = folds ? 1 + fan / 2.0 : c->direct ? (1 + fan) / 2.0 : 0;
-    /* Results go to outputs, which take any number of tiles; partial sums to finite slots. */
-    c->stage.depth = folds ? LEVEL_TREE_DEPTH : c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS / fan;
+    /* Results go to outputs, which take any number of tiles; partial sums to finite slots. Each
+     * piece has an event for each peer it goes to; its transfer waits for no credit, but has ended
+     * before that of the same piece of the next tile begins. */
+    uint32_t runs = c->layout->runs, events = runs > 1 ? BURST_EVENTS : BUILD_EVENTS;
+    uint32_t away = folds || events >= runs * fan ? runs : events / fan;
+    c->stage.depth = !c->direct ? away : folds ? LEVEL_TREE_DEPTH * runs : LEVEL_WINDOW;
     c->stage.depth = c->stage.depth ? c->stage.depth : 1;
     end(c, lanes * c->share);
 }
@@ -375,13 +447,22 @@ static void set_way(struct costing *c, uint32_t first, uint32_t levels, uint32_t
     double way_us = 0;
     for (uint32_t r = 0; r < c->planner->group.n; r++)
         way_us = c->at[r] > way_us ? c->at[r] : way_us;
+    c->way_us = way_us; /* of the entries before, or the leave after */
+    if (c->phase->kind == LEVEL_FOLD && c->phase->way.part == PART_DIRECT && c->first && c->direct)
+        way_us += c->hop_us; /* loads there and back */
+    way_us += c->told_us;
     uint32_t last = candidate->nstages;
     for (uint32_t i = first; i < last; i++) {
         struct stage turn = candidate->stage[i];
         candidate->stage[i].alpha_us = way_us / levels;
         turn.levels = 0;
+        if (turn.depth == 1) { /* of another engine, there and no way back */
+            turn.alpha_us /= 2;
+            turn.gap_us = 0; /* those of other channels pass meanwhile */
+            candidate->stage[i].depth = LEVEL_WINDOW;
+        }
         turn.lane = ++*lane;
-        if (turn.alpha_us > way_us / levels && candidate->nstages < STAGES_MAX - 6)
+        if ((turn.depth == 1 || turn.alpha_us > way_us / levels) && candidate->nstages < STAGES_MAX - 6)
             candidate->stage[candidate->nstages++] = turn;
     }
 }
@@ -391,6 +472,7 @@ static void cost_rooted(struct costing *c, uint32_t *lane)
     uint32_t most = height(c), first = c->candidate->nstages;
     int folds = c->phase->kind == LEVEL_FOLD;
     memset(c->at, 0, c->planner->group.n * sizeof *c->at);
+    c->told_us = 0;
     for (uint32_t i = 0; i < most; i++) {
         uint32_t depth = folds ? most - i : i + 1;
         if (c->candidate->nstages < STAGES_MAX - 6) {
@@ -435,11 +517,22 @@ static void cost_double(struct costing *c, uint32_t lane)
     }
 }
 
+/* The last stage takes a lane at least `us` for each byte of the message, shared by the channels. */
+static void lane_holds(struct costing *c, double us)
+{
+    struct stage *stage = &c->candidate->stage[c->candidate->nstages - 1];
+    us /= c->candidate->channels;
+    stage->lane_bound |= us > stage->us_per_byte;
+    stage->us_per_byte = us > stage->us_per_byte ? us : stage->us_per_byte;
+    stage->alone_us_per_byte = us > stage->alone_us_per_byte ? us : stage->alone_us_per_byte;
+}
+
 /* Between the root and the holders of its unit. */
 static void cost_root(struct costing *c, uint32_t lane)
 {
     const struct level_layout *layout = c->layout;
     uint32_t root = c->planner->request.root, unit = layout->unit_of[root];
+    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3), in_turn = 0;
     begin(c, lane);
     for (uint32_t s = 0; s < layout->shards; s++) {
         uint32_t holder = layout->holder[unit * layout->shards + s];
@@ -447,37 +540,60 @@ static void cost_root(struct costing *c, uint32_t lane)
             continue;
         int deals = c->phase->kind == LEVEL_SCATTER;
         int both = deals && peal_level_deputed(layout, c->planner);
-        add_hop(c, deals ? root : holder, deals ? holder : root,
-                c->share + (both ? c->share / (layout->shards - 1) : 0));
+        double share = c->share + (both ? c->share / (layout->shards - 1) : 0);
+        add_hop(c, deals ? root : holder, deals ? holder : root, share);
+        struct hop hop;
+        peal_planner_hop(c->planner, deals ? root : holder, deals ? holder : root, &hop);
+        double link_us = peal_load_alone(&hop.path, hop.scale);
+        in_turn += share * (link_us > lane_us ? link_us : lane_us);
     }
     c->stage.gap_us *= layout->shards - 1.0;
     c->stage.depth = LEVEL_WINDOW;
     end(c, c->phase->kind == LEVEL_SCATTER ? 1 + c->share : c->share);
+    if (c->phase->kind == LEVEL_SCATTER && c->direct) /* its own, then one link after the other */
+        lane_holds(c, in_turn + c->share * lane_us);
 }
 
-/* Before anything is moved, or after: entries that are told up, or leave that comes back. */
-static void cost_handshake(struct costing *c, const struct level_phase *phase, uint32_t count,
-                           double alpha_us)
+/*
+ * Before anything is moved, or after: entries that are told up, or leave that comes back. With one
+ * root they go through all phases, one after the other (way_us); in an allgather each phase has its
+ * own, at once (most_us). Partial sums wait for nobody, and inputs' owners are counted where these
+ * are loaded; where nothing comes behind that, they are told that they may leave.
+ */
+static void cost_handshake(struct costing *c, uint32_t phases, double way_us, double most_us)
 {
-    peal_collective collective = c->planner->request.collective;
-    uint32_t steps = 0;
-    if (collective == PEAL_ALLREDUCE)
+    switch (c->planner->request.collective) {
+    case PEAL_ALLREDUCE:
         return;
-    if (collective == PEAL_REDUCE_SCATTER || collective == PEAL_ALLGATHER) {
-        apart(c, 1, alpha_us);
+    case PEAL_REDUCE_SCATTER:
+        apart(c, phases == 1 && c->direct, most_us);
         return;
+    case PEAL_ALLGATHER:
+        apart(c, 1, most_us);
+        return;
+    default:
+        apart(c, 1, way_us);
     }
-    for (uint32_t i = 0; i < count; i++) {
-        c->phase = &phase[i];
-        steps += phase[i].way.single ? height(c) : 1;
-    }
-    apart(c, steps, alpha_us);
+}
+
+/* What a phase adds to it: its longest way, and, where one peer tells all others, their gaps. */
+static double entered_us(const struct costing *c)
+{
+    int tells = c->phase->way.part == PART_DIRECT && c->phase->way.n > 2 &&
+                c->planner->request.collective != PEAL_BROADCAST;
+    double gap_us = tells && c->direct ? (c->phase->way.n - 2) * c->hop_gap_us : 0;
+    if (tells && !c->direct && c->queued) /* by one engine, for all channels */
+        gap_us = (c->queued * (double)c->candidate->channels - 1) * c->hop_gap_us;
+    return (c->phase->way.single ? c->way_us : c->hop_us) + gap_us;
 }
 
 static void cost_phase(struct costing *c, const struct level_phase *phase, uint32_t *lane)
 {
     const struct level_layout *layout = c->layout;
+    uint32_t first = c->candidate->nstages;
     c->phase = phase;
+    c->hop_us = c->hop_gap_us = c->link_us = 0;
+    c->queued = 0;
     c->share =
         (double)peal_level_rounds(layout, phase->level) / ((double)layout->shards * layout->pieces);
     ++*lane;
@@ -488,11 +604,30 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
     else if (phase->way.single)
         cost_rooted(c, lane);
     else if (phase->way.part == PART_DIRECT)
-        cost_direct(c, *lane);
+        cost_direct(c, lane);
     else if (phase->way.part == PART_RING)
         cost_ring(c, *lane);
     else
         cost_trees(c, *lane);
+    for (uint32_t i = first; i < c->candidate->nstages; i++) {
+        c->candidate->stage[i].back = phase->kind == LEVEL_SPREAD;
+        if (!c->direct)
+            c->pushed |= 1ull << i;
+    }
+}
+
+/* Transfers of a phase meet those of other channels and phases on what they all use. */
+static void set_beside(const struct costing *c)
+{
+    struct candidate *candidate = c->candidate;
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        struct stage *stage = &candidate->stage[i];
+        double own = stage->load_us / candidate->channels;
+        double beside = candidate->total_us_per_byte - own;
+        int same = stage->resource == candidate->total_resource;
+        if (c->pushed >> i & 1 && stage->load_us > 0 && beside > 0 && same)
+            stage->beside_us_per_byte = beside;
+    }
 }
 
 /* ---- barrier
@@ -577,7 +712,7 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
     struct level_phase phase[LEVEL_PHASES];
     uint32_t root = planner->request.root, lane = 0;
     uint32_t rank = typical_rank(layout, root);
-    PEAL_TRY(peal_level_peers_init(&c.peers, layout));
+    PEAL_TRY(peal_level_peers_init(&c.peers, layout, peal_level_most_peers(layout)));
     c.at = peal_alloc(planner->ctx, planner->group.n * sizeof *c.at);
     if (!c.at) {
         peal_level_peers_free(&c.peers, layout);
@@ -590,15 +725,18 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
     } else {
         uint32_t count =
             peal_level_phases(layout, planner->request.collective, root, 0, rank, phase);
-        double alpha_us = 0;
+        double way_us = 0, most_us = 0;
         for (uint32_t i = 0; i < count; i++) {
             c.first = i == 0;
             cost_phase(&c, &phase[i], &lane);
-            alpha_us = c.stage.alpha_us > alpha_us ? c.stage.alpha_us : alpha_us;
+            double own_us = entered_us(&c);
+            way_us += own_us;
+            most_us = own_us > most_us ? own_us : most_us;
         }
-        cost_handshake(&c, phase, count, alpha_us);
+        cost_handshake(&c, count, way_us, most_us);
     }
     peal_candidate_total(planner, candidate);
+    set_beside(&c);
     peal_free(planner->ctx, c.at, planner->group.n * sizeof *c.at);
     peal_level_peers_free(&c.peers, layout);
     return PEAL_OK;

@@ -28,11 +28,15 @@ static uint32_t min_of(uint32_t a, uint32_t b)
 
 /* ---- slots and cells ------------------------------------------------------------------ */
 
-/* 1: the peer's input is read where it lies. */
+/* 1: inputs are read where they lie, where loads reach. */
+static int may_pull(const struct fold *f)
+{
+    return !f->before && f->phase->kind == LEVEL_FOLD && f->phase->way.part == PART_DIRECT;
+}
+
 static int pulls(const struct fold *f, uint32_t peer)
 {
-    return !f->before && f->phase->kind == LEVEL_FOLD && f->phase->way.part == PART_DIRECT &&
-           peal_build_direct(f->b, f->peers->rank[peer]);
+    return may_pull(f) && peal_build_direct(f->b, f->peers->rank[peer]);
 }
 
 static int is_root(const struct fold *f, uint32_t peer)
@@ -69,7 +73,8 @@ static uint32_t slot_lag(const struct fold *f, uint32_t from, uint32_t to)
 {
     uint32_t all = messages(f, from, to);
     uint32_t each = all / peal_level_rounds(f->run->layout, f->phase->level);
-    return lag_of(f, all, f->phase->way.part == PART_RING ? f->window : each,
+    int several = f->phase->way.single || f->phase->way.part == PART_RING;
+    return lag_of(f, all, several ? f->window : each,
                   f->phase->way.single ? LEVEL_TREE_DEPTH : SLOT_DEPTH);
 }
 
@@ -136,7 +141,7 @@ static void done_with_input(struct fold *f, int transfer)
         return;
     }
     /* An event used again has ended before. */
-    if (f->owed == BUILD_EVENTS)
+    if (f->owed == f->b->in_flight)
         give_back(f);
     else
         f->owed++;
@@ -281,6 +286,8 @@ static void visit(struct fold *f, uint32_t q, uint32_t root)
 static void enter(const struct fold *f)
 {
     uint32_t sem = peal_level_sem(f->run, f->phase->level, LEVEL_SEM_ENTER), self = f->peers->self;
+    if (!may_pull(f))
+        return;
     for (uint32_t i = 0; i < f->peers->n; i++)
         if (i != self && is_root(f, i) && pulls(f, i))
             peal_build_signal(f->b, f->peers->rank[i], sem);
@@ -293,6 +300,8 @@ static void enter(const struct fold *f)
 static void leave_pulled(const struct fold *f)
 {
     uint32_t sem = peal_level_sem(f->run, f->phase->level, LEVEL_SEM_LEAVE), self = f->peers->self;
+    if (!may_pull(f))
+        return;
     for (uint32_t i = 0; is_root(f, self) && i < f->peers->n; i++)
         if (i != self && pulls(f, i))
             peal_build_signal(f->b, f->peers->rank[i], sem);
@@ -338,6 +347,10 @@ void peal_level_fold(struct level_run *run, const struct level_phase *phase)
     uint32_t rounds = peal_level_rounds(run->layout, phase->level);
     f.outputs_all = rounds;
     peal_build_lane(f.b);
+    /* All others' pieces leave from what is there, and wait for nothing but their slots. */
+    if (phase->way.part == PART_DIRECT && !phase->way.single &&
+        (!f.before || run->layout->whole))
+        f.b->in_flight = BURST_EVENTS;
     enter(&f);
     peal_build_section(f.b, 1);
     for (uint32_t q = 0; q < rounds; q++) {
@@ -351,6 +364,7 @@ void peal_level_fold(struct level_run *run, const struct level_phase *phase)
     }
     settle(&f);
     peal_build_drain(f.b);
+    f.b->in_flight = BUILD_EVENTS;
     if (run->collective == PEAL_REDUCE_SCATTER)
         leave_pulled(&f);
     if (run->collective == PEAL_REDUCE)

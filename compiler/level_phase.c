@@ -192,7 +192,7 @@ uint32_t peal_level_region(const struct level_run *run, uint32_t offset)
 
 uint32_t peal_level_rounds(const struct level_layout *layout, uint32_t level)
 {
-    uint32_t rounds = 1;
+    uint32_t rounds = layout->runs;
     for (uint32_t k = level + 1; k < layout->levels; k++)
         rounds *= layout->split[k] ? layout->size[k] : 1;
     return rounds;
@@ -217,7 +217,7 @@ static uint32_t piece_of(const struct level_run *run, const struct level_phase *
         }
         piece += at * layout->piece_stride[k];
     }
-    return piece;
+    return piece + q * (layout->pieces / layout->runs);
 }
 
 uint32_t peal_level_chunk(const struct level_run *run, const struct level_phase *phase, uint32_t q,

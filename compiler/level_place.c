@@ -13,7 +13,7 @@
 
 /* ---- peers ---------------------------------------------------------------------------- */
 
-static uint32_t most_peers(const struct level_layout *layout)
+uint32_t peal_level_most_peers(const struct level_layout *layout)
 {
     uint32_t most = 0;
     for (uint32_t k = 0; k < layout->levels; k++)
@@ -21,9 +21,10 @@ static uint32_t most_peers(const struct level_layout *layout)
     return most;
 }
 
-peal_status peal_level_peers_init(struct level_peers *peers, const struct level_layout *layout)
+peal_status peal_level_peers_init(struct level_peers *peers, const struct level_layout *layout,
+                                  uint32_t room)
 {
-    peers->room = most_peers(layout);
+    peers->room = room;
     peers->rank = peal_calloc(layout->ctx, 4 * (size_t)peers->room, sizeof(uint32_t));
     if (!peers->rank)
         return PEAL_ERR_MEMORY;
@@ -38,7 +39,7 @@ void peal_level_peers_free(struct level_peers *peers, const struct level_layout 
     peal_free(layout->ctx, peers->rank, 4 * (size_t)peers->room * sizeof(uint32_t));
 }
 
-void peal_level_unsent(struct level_peers *peers)
+static void forget_all(struct level_peers *peers)
 {
     memset(peers->sent, 0, peers->n * sizeof *peers->sent);
     memset(peers->heard, 0, peers->n * sizeof *peers->heard);
@@ -56,7 +57,7 @@ void peal_level_peers(struct level_peers *peers, const struct level_layout *layo
             peers->rank[i] = layout->member[first + i];
             peers->shard[i] = layout->shard_of[peers->rank[i]];
         }
-        peal_level_unsent(peers);
+        forget_all(peers);
         return;
     }
     uint32_t shard = layout->shard_of[rank];
@@ -68,7 +69,7 @@ void peal_level_peers(struct level_peers *peers, const struct level_layout *layo
         peers->rank[i] = layout->holder[other * layout->shards + shard];
         peers->shard[i] = i;
     }
-    peal_level_unsent(peers);
+    forget_all(peers);
 }
 
 /* ---- ways to each root, all alike ------------------------------------------------------- */
@@ -184,6 +185,20 @@ uint32_t peal_level_kid(const struct level_place *place, const struct level_way 
 uint32_t peal_level_kid_slot(const struct level_place *place, uint32_t i)
 {
     return place->flat ? i : place->kid_slot[i];
+}
+
+/* To one root there is one place, and no other peers. */
+void peal_level_unsent(struct level_peers *peers, const struct level_way *way, uint32_t root)
+{
+    if (!way->single) {
+        forget_all(peers);
+        return;
+    }
+    struct level_place place = peal_level_place(way, root, peers->self);
+    if (place.parent != NO_RANK)
+        peers->sent[place.parent] = 0;
+    for (uint32_t i = 0; i < place.kids; i++)
+        peers->heard[peal_level_kid(&place, way, peers->self, i)] = 0;
 }
 
 uint32_t peal_level_slots(const struct level_way *way)

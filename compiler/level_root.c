@@ -35,27 +35,31 @@ static void hear_holders(const struct level_run *run, uint32_t which)
 
 /* ---- broadcast ------------------------------------------------------------------------ */
 
-static void deal(const struct level_run *run, const struct level_phase *phase)
+/* Piece q of every shard. Channels begin with different holders, since their lanes have one link
+ * after the other. */
+static void deal(const struct level_run *run, const struct level_phase *phase, uint32_t q)
 {
     struct build *b = run->b;
+    uint32_t others = run->peers.n - 1;
     if (run->shard != NO_RANK) {
-        uint32_t chunk = peal_level_chunk(run, phase, 0, run->peers.self);
+        uint32_t chunk = peal_level_chunk(run, phase, q, run->peers.self);
         struct plan_operand in = peal_op_user(b->self, PLAN_BUF_IN, chunk);
         struct plan_operand out = peal_op_user(b->self, PLAN_BUF_OUT, chunk);
         peal_build_move(b, chunk, 1, &in, 1, &out, PEAL_ENGINE_SM, 0);
     }
-    for (uint32_t i = 1; i < run->peers.n; i++) {
-        uint32_t peer = other_holder(run, i);
+    for (uint32_t i = 0; i < others; i++) {
+        uint32_t nth = (i + run->channel * others / run->channels) % others;
+        uint32_t peer = other_holder(run, 1 + nth);
         if (peer == NO_RANK)
             continue;
-        uint32_t chunk = peal_level_chunk(run, phase, 0, peer);
+        uint32_t chunk = peal_level_chunk(run, phase, q, peer);
         peal_build_push(b, chunk, peal_op_user(b->self, PLAN_BUF_IN, chunk),
                         peal_op_user(run->peers.rank[peer], PLAN_BUF_OUT, chunk),
                         peal_level_sem(run, 0, LEVEL_SEM_FOLD));
     }
     if (run->deputy == NO_RANK)
         return;
-    uint32_t chunk = peal_level_chunk(run, phase, 0, run->peers.self);
+    uint32_t chunk = peal_level_chunk(run, phase, q, run->peers.self);
     peal_build_push(b, chunk, peal_op_user(b->self, PLAN_BUF_IN, chunk),
                     peal_op_user(run->peers.rank[run->deputy], PLAN_BUF_OUT, chunk),
                     peal_level_sem(run, 0, LEVEL_SEM_FOLD));
@@ -87,12 +91,14 @@ void peal_level_scatter(struct level_run *run, const struct level_phase *phase)
     else
         peal_build_signal(b, b->plan->root, peal_level_sem(run, 0, LEVEL_SEM_ROOT));
     peal_build_section(b, 1);
-    if (root)
-        deal(run, phase);
-    else
-        receive(run, after);
-    if (root && after)
-        peal_build_signal(b, b->self, peal_level_ready(run, after));
+    for (uint32_t q = 0; q < run->layout->runs; q++) {
+        if (root)
+            deal(run, phase, q);
+        else
+            receive(run, after);
+        if (root && after)
+            peal_build_signal(b, b->self, peal_level_ready(run, after));
+    }
     peal_build_drain(b);
 }
 

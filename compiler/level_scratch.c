@@ -26,7 +26,9 @@ uint32_t peal_level_window(const struct level_layout *layout, uint32_t level,
                            const struct level_way *way)
 {
     uint32_t most = peal_level_rounds(layout, level) * peal_level_roots(layout, level, way);
-    return way->single || way->part != PART_RING ? 1 : min_of(most, LEVEL_WINDOW);
+    if (way->single)
+        return layout->runs;
+    return way->part != PART_RING ? 1 : min_of(most, LEVEL_WINDOW);
 }
 
 static uint32_t inbox_width(const struct level_layout *layout, uint32_t level,

@@ -216,6 +216,8 @@ static void assign_parts(const struct planner *planner, const struct candidate *
             layout->pieces *= layout->size[k];
         }
     }
+    layout->runs = candidate->pieces ? candidate->pieces : 1;
+    layout->pieces *= layout->runs;
 }
 
 static peal_status allocate(struct level_layout *layout, uint32_t n)
@@ -277,6 +279,8 @@ void peal_level_layout_free(struct level_layout *layout)
 {
     if (!layout)
         return;
+    for (uint32_t k = 0; k < LEVEL_MAX; k++)
+        peal_level_peers_free(&layout->peers[k], layout);
     peal_free(layout->ctx, layout->first, layout->room * sizeof *layout->first);
     peal_free(layout->ctx, layout, sizeof *layout);
 }

@@ -102,9 +102,9 @@ static void visit(struct spread *s, uint32_t q, uint32_t root)
 /* ---- all to all ----------------------------------------------------------------------- */
 
 /* The root's shard, in its unit: the deputy sends it to all but the two of them. */
-static void stand_in(struct spread *s, uint32_t root)
+static void stand_in(struct spread *s, uint32_t q, uint32_t root)
 {
-    uint32_t chunk = peal_level_chunk(s->run, s->phase, 0, root);
+    uint32_t chunk = peal_level_chunk(s->run, s->phase, q, root);
     struct plan_operand src = peal_op_user(s->b->self, PLAN_BUF_OUT, chunk);
     struct plan_operand dst[LEVEL_LOCAL_MAX];
     uint32_t stores = 0, which = sem(s, LEVEL_SEM_SPREAD);
@@ -158,7 +158,7 @@ static void exchange(struct spread *s, uint32_t q)
         hand_on(s);
         for (uint32_t i = 0; i < place.kids; i++) {
             push(s, chunk, src, &place, i);
-            if (s->after && i >= BUILD_EVENTS)
+            if (s->after && i >= s->b->in_flight)
                 arrive(s, q, behind++);
         }
     }
@@ -171,8 +171,8 @@ static void exchange_all(struct spread *s, uint32_t rounds)
     for (uint32_t q = 0; q < rounds; q++)
         exchange(s, q);
     for (uint32_t i = 0; s->run->deputy == s->peers->self && i < s->peers->n; i++)
-        if (deputed(s, i))
-            stand_in(s, i);
+        for (uint32_t q = 0; deputed(s, i) && q < rounds; q++)
+            stand_in(s, q, i);
     for (uint32_t q = 0; !s->after && q < rounds; q++)
         for (uint32_t i = 1; i < s->peers->n; i++)
             arrive(s, q, i);
@@ -243,14 +243,16 @@ void peal_level_spread(struct level_run *run, const struct level_phase *phase)
     uint32_t rounds = peal_level_rounds(run->layout, phase->level);
     s.outputs_all = rounds * peal_level_roots(run->layout, phase->level, way);
     peal_build_lane(s.b);
+    if (way->part == PART_DIRECT && !way->single)
+        s.b->in_flight = BURST_EVENTS;
     if (run->collective == PEAL_ALLGATHER)
         enter_gather(&s);
     if (run->collective == PEAL_BROADCAST)
         enter_rooted(&s);
     peal_build_section(s.b, 1);
-    if (way->single)
-        visit(&s, 0, phase->root);
-    else if (way->part == PART_DIRECT)
+    for (uint32_t q = 0; way->single && q < rounds; q++)
+        visit(&s, q, phase->root);
+    if (!way->single && way->part == PART_DIRECT)
         exchange_all(&s, rounds);
     for (uint32_t q = 0; !way->single && way->part != PART_DIRECT && q < rounds; q++)
         for (uint32_t i = 0; i < way->n; i++) {
@@ -259,4 +261,5 @@ void peal_level_spread(struct level_run *run, const struct level_phase *phase)
                 visit(&s, q, root);
         }
     peal_build_drain(s.b);
+    s.b->in_flight = BUILD_EVENTS;
 }

@@ -60,6 +60,16 @@ void peal_load_add(struct load *load, const struct topo_path *path, double share
     }
 }
 
+double peal_load_alone(const struct topo_path *path, double scale)
+{
+    double worst = 0;
+    for (uint32_t i = 0; i < path->uses; i++) {
+        double us = 1 / (path->use[i].gbs * scale * 1e3);
+        worst = us > worst ? us : worst;
+    }
+    return worst;
+}
+
 double peal_load_of(const struct load *load, const struct topo_path *path, int own)
 {
     const double *us = own ? load->own : load->us;

@@ -14,7 +14,7 @@ peal_status peal_lower(const struct planner *planner, const struct candidate *ca
     peal_emission_end(emission);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "a plan %s for %u ranks cannot be built: %s",
-                         peal_algo_get(candidate->algo)->name, planner->group.n,
+                         peal_candidate_name(planner, candidate), planner->group.n,
                          peal_status_text(status));
     status = peal_plan_seal(plan, diag);
     if (status != PEAL_OK) {

@@ -5,7 +5,7 @@
  * changes a program and is not in here would let two plans meet under one name: what a candidate
  * gains in parameters has to be added.
  */
-#include "compiler.h"
+#include "script.h"
 
 #include <string.h>
 
@@ -39,6 +39,12 @@ static void put_request(struct peal_buf *out, const struct planner *planner)
         put_number(out, planner->pairs[i]);
 }
 
+static void put_script(struct peal_buf *out, const struct planner *planner)
+{
+    put_text(out, planner->script->name);
+    put_number(out, peal_script_digest(planner->script));
+}
+
 static void put_candidate(struct peal_buf *out, const struct candidate *candidate)
 {
     put_number(out, candidate->channels);
@@ -50,6 +56,7 @@ static void put_candidate(struct peal_buf *out, const struct candidate *candidat
     put_number(out, (uint64_t)candidate->variant);
     put_number(out, candidate->corner);
     put_number(out, candidate->radix);
+    put_number(out, candidate->torus);
     put_number(out, candidate->wire);
     put_number(out, candidate->twohop);
     put_number(out, candidate->window);
@@ -91,6 +98,8 @@ peal_status peal_emission_origin(const struct planner *planner, const struct can
     put_text(&out, peal_version());
     put_request(&out, planner);
     put_candidate(&out, candidate);
+    if (candidate->algo == ALGO_SCRIPT)
+        put_script(&out, planner);
     put_head(&out, head);
     peal_status status = out.status;
     if (status == PEAL_OK)

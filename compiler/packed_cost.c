@@ -6,6 +6,8 @@
 #include "packed.h"
 
 #define EVEN_CHUNKS_MAX 512u
+#define MEETING_TILE (64u << 10)
+#define MEETING_LANES 4 /* of a link, of which some move at any time */
 #define ENTER_LANE (STAGES_MAX - 1) /* of a stage that runs once, not for each tile */
 
 struct costing {
@@ -15,7 +17,18 @@ struct costing {
     uint32_t lane[STAGES_MAX]; /* kind of lane that works on a stage */
     uint64_t sent[STAGES_MAX]; /* trees that the busiest rank sends a stage's hops for */
     double gap_us[STAGES_MAX];
+    double told_us[STAGES_MAX];   /* how much later than the first the last child is told */
+    double hop_us[STAGES_MAX];    /* the longest start-up of a level's hops */
+    int stores[STAGES_MAX];       /* 1: lanes do all of the stage's hops */
+    int up[STAGES_MAX];           /* 1: into slots */
+    int meets[STAGES_MAX];        /* 1: two lanes on one of its links hold each other up */
+    double *seat_us[PACKED_WAYS]; /* what the step of each seat takes its lane, for a byte */
 };
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
 
 /* ---- links ---------------------------------------------------------------------------------- */
 
@@ -52,10 +65,11 @@ static double told_us(const struct packed *packed, int way, uint32_t depth, doub
 static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sent)
 {
     const struct packed *packed = c->packed;
-    struct stage stage = {.levels = 1, .lane = c->base.nstages};
+    struct stage stage = {.levels = 1, .lane = c->base.nstages, .depth = UINT32_MAX};
     double share = 1.0 / ((double)packed->weights * packed->blocks);
     uint32_t at = c->base.nstages;
-    int stores = 1;
+    int stores = 1, meets = 0;
+    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3);
     for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
         const struct seat *seat = &packed->way[way].seat[i];
         uint32_t rank = i % packed->n;
@@ -66,13 +80,17 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
                          way == PACKED_UP ? seat->parent : rank, &hop);
         peal_stage_hop(&stage, &hop);
         stores = stores && !peal_plan_engine_async(hop.engine);
+        meets = meets || 2 * peal_load_alone(&hop.path, hop.scale) > lane_us;
         peal_planner_load(c->planner, &hop, share * packed->weight[i / packed->n % packed->trees],
                           hop.scale);
     }
     count_sent(c, way, depth, sent, &c->sent[at]);
     c->gap_us[at] = stage.gap_us;
-    if (stores)
-        stage.alpha_us += told_us(packed, way, depth, stage.gap_us);
+    c->stores[at] = stores;
+    c->told_us[at] = stores ? told_us(packed, way, depth, stage.gap_us) : 0;
+    /* Of one root nothing is waited for on the way down. */
+    c->meets[at] = meets && stores && (packed->blocks > 1 || way == PACKED_UP);
+    c->up[at] = way == PACKED_UP;
     c->lane[at] = way == PACKED_UP
                       ? depth
                       : peal_packed_leaf_lane(packed) + depth - 1 - packed->way[PACKED_DOWN].levels;
@@ -84,105 +102,348 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
 /* The root's fold of what has come up, where it passes nothing on. */
 static void cost_fold(struct costing *c)
 {
-    struct stage stage = {.levels = 1, .lane = c->base.nstages};
+    struct stage stage = {.levels = 1, .lane = c->base.nstages, .depth = UINT32_MAX};
     c->lane[c->base.nstages] = 0;
+    c->stores[c->base.nstages] = 1;
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
 }
 
+/* Start-ups from the rank `index` stands for to its root, or back, along one tree. */
+static double way_us(const struct costing *c, int way, uint32_t index)
+{
+    const struct packed *packed = c->packed;
+    const struct seat *seats = packed->way[way].seat;
+    uint32_t tree = index / packed->n * packed->n;
+    double sum = 0;
+    for (uint32_t at = index; seats[at].parent != NO_RANK; at = tree + seats[at].parent) {
+        struct hop hop;
+        uint32_t rank = at % packed->n, parent = seats[at].parent;
+        peal_planner_hop(c->planner, way == PACKED_UP ? rank : parent,
+                         way == PACKED_UP ? parent : rank, &hop);
+        sum += hop.alpha_us;
+    }
+    return sum;
+}
+
+/* The start-ups of all levels together are those of the longest way along a tree. */
+static double set_way(struct costing *c, int way, uint32_t first)
+{
+    const struct packed *packed = c->packed;
+    uint32_t levels = packed->way[way].levels;
+    double longest = 0;
+    for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
+        const struct seat *seat = &packed->way[way].seat[i];
+        double us = seat->children || seat->parent == NO_RANK ? 0 : way_us(c, way, i);
+        longest = us > longest ? us : longest;
+    }
+    for (uint32_t i = first; i < first + levels; i++) {
+        c->hop_us[i] = c->base.stage[i].alpha_us;
+        c->base.stage[i].alpha_us = longest / levels + c->told_us[i];
+    }
+    return longest;
+}
+
+/* Whom a rank tells that it has entered, of the rank that tells most. */
+static uint32_t most_parents(const struct packed *packed)
+{
+    const struct packed_way *down = &packed->way[PACKED_DOWN];
+    uint32_t most = 1, trees = packed->blocks * packed->trees;
+    for (uint32_t r = 0; r < packed->n; r++) {
+        uint8_t told[PACKED_RANKS_MAX] = {0};
+        uint32_t count = 0;
+        for (uint32_t t = 0; t < trees; t++) {
+            uint32_t parent = down->seat[t * packed->n + r].parent;
+            count += parent != NO_RANK && !told[parent];
+            if (parent != NO_RANK)
+                told[parent] = 1;
+        }
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
 /* Ranks tell their parents that they have entered, or their children that they may leave. */
-static void cost_handshake(struct costing *c)
+static void cost_handshake(struct costing *c, double way)
 {
     peal_collective collective = c->planner->request.collective;
     struct stage stage = {.levels = 1, .chain = 1, .lane = ENTER_LANE};
+    double gap = 0;
     if (collective == PEAL_ALLREDUCE || collective == PEAL_REDUCE_SCATTER)
         return;
-    for (uint32_t i = 0; i < c->base.nstages; i++)
-        if (c->base.stage[i].alpha_us > stage.alpha_us)
-            stage.alpha_us = c->base.stage[i].alpha_us;
+    for (uint32_t i = 0; i < c->base.nstages; i++) {
+        stage.alpha_us = larger(stage.alpha_us, c->hop_us[i]);
+        gap = larger(gap, c->gap_us[i]);
+    }
     if (c->packed->blocks == 1) /* all of them, one after the other */
-        stage.levels = c->packed->way[PACKED_DOWN].levels + c->packed->way[PACKED_UP].levels;
+        stage.alpha_us = way;
+    else
+        stage.alpha_us += (most_parents(c->packed) - 1) * gap;
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
 }
 
 static void cost_links(struct costing *c, uint64_t *sent)
 {
     const struct packed_way *up = &c->packed->way[PACKED_UP], *down = &c->packed->way[PACKED_DOWN];
+    double way = 0;
     for (uint32_t depth = up->levels; depth > 0; depth--)
         cost_level(c, PACKED_UP, depth, sent);
     if (up->levels && !down->levels)
         cost_fold(c);
+    uint32_t first = c->base.nstages;
     for (uint32_t depth = 1; depth <= down->levels; depth++)
         cost_level(c, PACKED_DOWN, depth, sent);
-    cost_handshake(c);
+    if (up->levels)
+        way += set_way(c, PACKED_UP, 0);
+    if (down->levels)
+        way += set_way(c, PACKED_DOWN, first);
+    cost_handshake(c, way);
     peal_candidate_total(c->planner, &c->base);
 }
 
 /* ---- lanes ---------------------------------------------------------------------------------- */
 
-/* What a chunk's step reads and writes, in chunks. */
-static double touches(const struct packed *packed, int way, uint32_t chunk, const struct seat *seat)
+/* What a rank's lanes of one kind take, as microseconds per byte of the message. */
+struct work {
+    double us;         /* the busiest lane: what it reads and writes, or a link that it waits for */
+    double fold_us;    /* the busiest rank's reducing unit, of all channels */
+    uint64_t messages; /* that the busiest lane tells of in a trip */
+};
+
+/* Microseconds per byte of a step that stores to all of `to` at once: of links that they share, the
+ * sum. */
+static double stores_us(const struct planner *planner, uint32_t from, const uint32_t *to,
+                        uint32_t count, struct load *load)
 {
-    uint32_t rank = (uint32_t)(seat - peal_packed_seat(packed, way, chunk, 0));
-    double sum = 2 + seat->children; /* itself, and one end */
-    if (way == PACKED_DOWN)
-        return seat->depth == 0 ? sum : seat->children ? sum - 1 : 0;
-    if (seat->depth == 0 && packed->way[PACKED_DOWN].levels)
-        sum += peal_packed_seat(packed, PACKED_DOWN, chunk, rank)->children;
-    return sum;
+    for (uint32_t i = 0; i < count; i++) {
+        struct hop hop;
+        peal_planner_hop(planner, from, to[i], &hop);
+        if (hop.engine == PEAL_ENGINE_SM)
+            peal_load_add(load, &hop.path, 1, hop.scale, 1);
+    }
+    double us = load->worst;
+    peal_load_clear(load);
+    return us;
 }
 
-/* work[kind of lane]: of the busiest such lane, as a share of the message; lanes: of a rank.
- * room: for each rank's lanes. */
-static uint32_t measure(const struct packed *packed, double *work, double *room)
+static uint32_t stored(const struct planner *planner, uint32_t from, const uint32_t *to,
+                       uint32_t count)
 {
+    uint32_t stores = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct hop hop;
+        peal_planner_hop(planner, from, to[i], &hop);
+        stores += hop.engine == PEAL_ENGINE_SM;
+    }
+    return stores;
+}
+
+/* One seat's step: what it takes a lane that has links and reducing unit to itself. */
+static double seat_us(struct costing *c, int way, uint32_t index)
+{
+    const struct packed *packed = c->packed;
+    const struct packed_way *ways = packed->way;
+    const struct seat *seat = &ways[way].seat[index];
+    uint32_t rank = index % packed->n, stores, reads = way == PACKED_UP ? 1 + seat->children : 1;
+    const uint32_t *to = &seat->parent;
+    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3), own = 0, link_us;
+    if (way == PACKED_DOWN || seat->parent == NO_RANK) {
+        const struct seat *below = &ways[way == PACKED_UP && !ways[PACKED_DOWN].levels
+                                             ? PACKED_UP
+                                             : PACKED_DOWN]
+                                        .seat[index];
+        to = &ways[PACKED_DOWN].child[below->first_child];
+        stores = ways[PACKED_DOWN].levels ? below->children : 0;
+        own = seat->parent == NO_RANK; /* its output */
+    } else {
+        stores = 1;
+    }
+    uint32_t reach = stored(c->planner, rank, to, stores);
+    link_us = stores_us(c->planner, rank, to, stores, &c->planner->load);
+    if (way == PACKED_UP && seat->parent != NO_RANK && !reach)
+        own = seat->children > 0; /* the stage that another engine sends from */
+    if (!reach && own <= 0)
+        return 0;
+    double touched = (reads + reach + own) / 2 * lane_us;
+    return touched > link_us ? touched : link_us;
+}
+
+static peal_status measure_seats(struct costing *c)
+{
+    uint32_t seats = c->packed->blocks * c->packed->trees * c->packed->n;
+    for (int w = 0; w < PACKED_WAYS; w++) {
+        if (!c->packed->way[w].levels)
+            continue;
+        c->seat_us[w] = peal_alloc(c->packed->ctx, seats * sizeof(double));
+        if (!c->seat_us[w])
+            return PEAL_ERR_MEMORY;
+        for (uint32_t i = 0; i < seats; i++)
+            c->seat_us[w][i] = seat_us(c, w, i);
+    }
+    return PEAL_OK;
+}
+
+static void free_seats(const struct costing *c)
+{
+    for (int w = 0; w < PACKED_WAYS; w++)
+        peal_free(c->packed->ctx, c->seat_us[w],
+                  c->packed->blocks * c->packed->trees * c->packed->n * sizeof(double));
+}
+
+/* One lane of a rank, while they are added up. */
+struct lane_work {
+    double us;
+    uint64_t messages;
+    uint32_t used;
+};
+
+static void add_seat(const struct costing *c, int way, uint32_t chunk, uint32_t rank,
+                     struct lane_work *lane, double *fold_us)
+{
+    const struct packed *packed = c->packed;
+    const struct seat *seat = peal_packed_seat(packed, way, chunk, rank);
+    double share = peal_packed_share(packed, chunk);
+    int root_folds = way == PACKED_UP && seat->parent == NO_RANK;
+    lane->us += c->seat_us[way][seat - packed->way[way].seat] * share;
+    lane->messages += way == PACKED_UP && !root_folds;
+    lane->used = 1;
+    if (way == PACKED_UP && seat->children)
+        *fold_us += (1 + seat->children) * share * peal_planner_fold_us(c->planner);
+}
+
+/* work[kind of lane]; returns the lanes of a rank; all_us: the busiest rank's reducing unit. room:
+ * for each rank's lanes. */
+static uint32_t measure(const struct costing *c, struct work *work, struct lane_work *room,
+                        double *all_us)
+{
+    const struct packed *packed = c->packed;
     uint32_t kinds = peal_packed_lane_kinds(packed), most = 0;
     uint32_t per_rank = kinds * packed->channels;
+    *all_us = 0;
     for (uint32_t k = 0; k < kinds; k++)
-        work[k] = 0;
+        work[k] = (struct work){0};
     for (uint32_t r = 0; r < packed->n; r++) {
         uint32_t lanes = 0;
+        double folds[2 * PACKED_LEVELS_MAX + 2] = {0}, sum = 0;
         for (uint32_t i = 0; i < per_rank; i++)
-            room[i] = -1;
-        for (uint32_t c = 0; c < peal_packed_chunks(packed); c++)
+            room[i] = (struct lane_work){0};
+        for (uint32_t chunk = 0; chunk < peal_packed_chunks(packed); chunk++)
             for (int w = 0; w < PACKED_WAYS; w++) {
                 if (!packed->way[w].levels)
                     continue;
-                const struct seat *seat = peal_packed_seat(packed, w, c, r);
-                double *at = &room[peal_packed_lane(packed, w, seat) * packed->channels +
-                                   peal_packed_channel(packed, c)];
+                const struct seat *seat = peal_packed_seat(packed, w, chunk, r);
+                uint32_t kind = peal_packed_lane(packed, w, seat);
                 if (w == PACKED_DOWN && seat->depth == 0 && packed->way[PACKED_UP].levels)
                     continue; /* done with the fold */
-                lanes += *at < 0;
-                *at = (*at < 0 ? 0 : *at) +
-                      touches(packed, w, c, seat) / 2 * peal_packed_share(packed, c);
+                add_seat(c, w, chunk, r,
+                         &room[kind * packed->channels + peal_packed_channel(packed, chunk)],
+                         &folds[kind]);
             }
+        for (uint32_t i = 0; i < per_rank; i++) {
+            struct work *to = &work[i / packed->channels];
+            lanes += room[i].used;
+            to->us = room[i].us > to->us ? room[i].us : to->us;
+            to->messages = room[i].messages > to->messages ? room[i].messages : to->messages;
+        }
+        for (uint32_t k = 0; k < kinds; k++) {
+            sum += folds[k];
+            work[k].fold_us = folds[k] > work[k].fold_us ? folds[k] : work[k].fold_us;
+        }
+        *all_us = sum > *all_us ? sum : *all_us;
         most = most > lanes ? most : lanes;
-        for (uint32_t i = 0; i < per_rank; i++)
-            if (room[i] > work[i / packed->channels])
-                work[i / packed->channels] = room[i];
     }
     return most;
 }
 
-static void set_lanes(const struct costing *c, struct candidate *candidate, const double *work)
+/*
+ * Between two tiles of a lane. Where partial sums wait for slots, both ends move a chunk in the
+ * round trip of a credit, with two tiles under way. A lane of another engine has BUILD_EVENTS
+ * transfers under way, one of each chunk.
+ */
+static void add_turns(const struct costing *c, struct candidate *candidate)
+{
+    struct stage credit = {.depth = 1, .lane = candidate->nstages}, flight = credit;
+    double chunks = (double)peal_packed_chunks(c->packed) / c->packed->channels;
+    double ahead = chunks < BUILD_EVENTS ? chunks : BUILD_EVENTS;
+    flight.lane++;
+    for (uint32_t i = 0; i < c->base.nstages; i++) {
+        const struct stage *stage = &candidate->stage[i];
+        if (stage->lane == ENTER_LANE)
+            continue;
+        double us = stage->us_per_byte, next = i + 1 < c->base.nstages ? stage[1].us_per_byte : 0;
+        if (c->up[i]) { /* of depth 1: half the start-ups there and back */
+            credit.alpha_us = larger(credit.alpha_us, c->hop_us[i] / 2);
+            credit.us_per_byte = larger(credit.us_per_byte, (us + next) / 2 / chunks);
+        }
+        if (!c->stores[i]) {
+            flight.alpha_us = larger(flight.alpha_us, c->hop_us[i] / 2 * chunks / ahead);
+            flight.us_per_byte = larger(flight.us_per_byte, us);
+        }
+    }
+    credit.alone_us_per_byte = credit.us_per_byte;
+    flight.alone_us_per_byte = flight.us_per_byte;
+    if (candidate->nstages + 2 > STAGES_MAX)
+        return;
+    candidate->stage[candidate->nstages++] = credit;
+    candidate->stage[candidate->nstages++] = flight;
+}
+
+/* What the lanes of a rank take turns with: other ranks, or the trees of a root. As many lanes, or
+ * twice as many, keep to different ones. */
+static uint32_t turns_of(const struct packed *packed)
+{
+    int flat = packed->way[PACKED_UP].levels <= 1 && packed->way[PACKED_DOWN].levels <= 1;
+    return packed->blocks > 1 && flat ? packed->n - 1 : packed->trees;
+}
+
+/*
+ * How much longer a lane takes over its links than alone. Lanes of a rank that begin with different
+ * links and take equally long over each never meet, unless they wait for slots; others do, and then
+ * stay together, until there are many for each link: the shares of the links that lanes keep busy
+ * were read off simulations of meshes (7 links, and 7, 8 or 12 lanes: 62, 44 and 54 %; 3 links and
+ * 24 lanes: 98 %).
+ */
+static double meeting(const struct costing *c, const struct candidate *candidate)
+{
+    uint32_t turns = turns_of(c->packed), channels = c->packed->channels;
+    int flat = c->packed->way[PACKED_UP].levels <= 1 && c->packed->way[PACKED_DOWN].levels <= 1;
+    int even = channels % turns == 0 || turns % channels == 0;
+    int waits = candidate->tile_bytes && candidate->tile_bytes < MEETING_TILE && channels <= turns;
+    if (channels == 1 || turns == 1 || (flat && even && !waits))
+        return 1;
+    double lanes = (double)channels / turns; /* of each link */
+    double few = 1 + 1.3 * (channels - 1) / turns;
+    double many = lanes < MEETING_LANES ? lanes + 1.65 / lanes : lanes;
+    return few < many ? few : many;
+}
+
+static void set_lanes(const struct costing *c, struct candidate *candidate, const struct work *work)
 {
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         struct stage *stage = &candidate->stage[i];
         if (stage->lane == ENTER_LANE)
             continue;
-        uint64_t messages = c->sent[i] * c->packed->pieces;
+        const struct work *own = &work[c->lane[i]];
+        uint64_t messages = c->stores[i] ? own->messages : c->sent[i] * c->packed->pieces;
+        double us = larger(own->fold_us, own->us * (c->meets[i] ? meeting(c, candidate) : 1));
         stage->gap_us = messages > 1 ? c->gap_us[i] * (double)(messages - 1) : 0;
-        peal_stage_lane(c->planner, stage, work[c->lane[i]]);
+        stage->lane_bound = us > stage->load_us;
+        stage->us_per_byte = us > stage->load_us ? us : stage->load_us;
+        stage->alone_us_per_byte = us > stage->alone_load_us ? us : stage->alone_load_us;
     }
+    add_turns(c, candidate);
 }
 
-static peal_status add_tiles(struct planner *planner, struct candidate *candidate)
+static peal_status add_tiles(const struct costing *c, struct candidate *candidate,
+                             const struct work *work)
 {
+    struct planner *planner = c->planner;
     static const uint64_t tiles[] = {0,          32u << 10,  64u << 10, 128u << 10,
                                      256u << 10, 512u << 10, 2u << 20};
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         candidate->tile_bytes =
             planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
+        candidate->nstages = c->base.nstages;
+        set_lanes(c, candidate, work);
         PEAL_TRY(peal_planner_add(planner, candidate));
         if (planner->request.tile_bytes)
             break;
@@ -204,18 +465,23 @@ static peal_status cost_channels(const struct costing *c, uint32_t channels)
     struct packed *packed = c->packed;
     uint32_t pieces = pieces_for(packed, channels);
     uint32_t sems = peal_packed_semaphores(packed, c->planner->request.collective);
-    double work[2 * PACKED_LEVELS_MAX + 2];
+    struct work work[2 * PACKED_LEVELS_MAX + 2];
     if ((uint64_t)packed->blocks * packed->trees * pieces > PACKED_CHUNKS_MAX ||
         sems * channels > PLAN_SEMS_MAX)
         return PEAL_OK;
     PEAL_TRY(peal_packed_deal(packed, pieces, channels));
-    size_t bytes = peal_packed_lane_kinds(packed) * channels * sizeof(double);
-    double *room = peal_alloc(packed->ctx, bytes);
+    size_t bytes = peal_packed_lane_kinds(packed) * channels * sizeof(struct lane_work);
+    struct lane_work *room = peal_alloc(packed->ctx, bytes);
     if (!room)
         return PEAL_ERR_MEMORY;
     struct candidate candidate = c->base;
-    candidate.lanes = measure(packed, work, room);
+    double fold_us;
+    candidate.lanes = measure(c, work, room, &fold_us);
     peal_free(packed->ctx, room, bytes);
+    if (fold_us > candidate.total_us_per_byte)
+        candidate.total_us_per_byte = fold_us;
+    if (fold_us > candidate.alone_total_us_per_byte)
+        candidate.alone_total_us_per_byte = fold_us;
     if (candidate.lanes > PLAN_LANES_MAX)
         return PEAL_OK;
     candidate.channels = channels;
@@ -229,21 +495,24 @@ static peal_status cost_channels(const struct costing *c, uint32_t channels)
     candidate.chunk_share = packed->weighted ? candidate.hop_share : 0;
     if (packed->way[PACKED_UP].levels)
         candidate.slots = 2ull * channels * (packed->width + packed->stages);
-    set_lanes(c, &candidate, work);
-    return add_tiles(c->planner, &candidate);
+    return add_tiles(c, &candidate, work);
 }
 
 static peal_status cost_all_channels(const struct costing *c)
 {
     static const uint32_t some[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
-    uint32_t asked = c->planner->request.channels, trees = c->packed->trees;
+    uint32_t asked = c->planner->request.channels, turns = turns_of(c->packed);
     if (asked)
         return cost_channels(c, asked);
-    if (trees > 4 && trees <= CHANNELS_MAX && trees != 6 && trees != 8 && trees != 12 &&
-        trees != 16 && trees != 24)
-        PEAL_TRY(cost_channels(c, trees)); /* one for each */
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
         PEAL_TRY(cost_channels(c, some[i]));
+    for (uint32_t channels = turns; channels > 4 && channels <= CHANNELS_MAX; channels *= 2) {
+        int costed = 0;
+        for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+            costed |= channels == some[i];
+        if (!costed)
+            PEAL_TRY(cost_channels(c, channels));
+    }
     return PEAL_OK;
 }
 
@@ -256,5 +525,9 @@ peal_status peal_packed_cost(struct planner *planner, const struct candidate *wi
         return PEAL_ERR_MEMORY;
     cost_links(&c, sent);
     peal_free(packed->ctx, sent, packed->n * sizeof *sent);
-    return cost_all_channels(&c);
+    peal_status status = measure_seats(&c);
+    if (status == PEAL_OK)
+        status = cost_all_channels(&c);
+    free_seats(&c);
+    return status;
 }

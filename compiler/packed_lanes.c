@@ -313,6 +313,26 @@ static void enter(const struct lane *lane)
     greet(lane, 1);
 }
 
+/* The order of a channel's chunks begins with another block in each channel, so that not all lanes
+ * move to or from the same rank at a time. Where trees are of one level, each rank goes round the
+ * others, those behind it first, and its lanes keep to different ones: the order between two ranks
+ * is then that of one block in any case. */
+static uint32_t nth_chunk(const struct lane *lane, uint32_t nth)
+{
+    const struct packed *packed = lane->packed;
+    uint32_t blocks = packed->blocks, each = peal_packed_chunks(packed) / blocks;
+    uint32_t block = nth / each, others = blocks - 1;
+    if (packed->way[PACKED_UP].levels > 1 || packed->way[PACKED_DOWN].levels > 1 || blocks == 1)
+        block += lane->channel * blocks / packed->channels;
+    else if (block < others)
+        block = lane->b->self + 1 + (block + lane->channel * others / packed->channels) % others;
+    else
+        block = lane->b->self;
+    /* And with another tree, since a root's trees begin with different links. */
+    uint32_t chunk = (nth + lane->channel * each / packed->channels) % each;
+    return block % blocks * each + chunk;
+}
+
 static void emit_lane(const struct lane *lane)
 {
     struct build *b = lane->b;
@@ -324,13 +344,15 @@ static void emit_lane(const struct lane *lane)
     peal_build_lane(b);
     enter(lane);
     peal_build_section(b, 1);
-    for (uint32_t c = first; c < chunks; c++)
-        if (mine(lane, c)) {
-            if (lane->way == PACKED_UP)
-                fold(lane, c);
-            else
-                pass_on(lane, c);
-        }
+    for (uint32_t nth = 0; nth < chunks; nth++) {
+        uint32_t c = nth_chunk(lane, nth);
+        if (!mine(lane, c))
+            continue;
+        if (lane->way == PACKED_UP)
+            fold(lane, c);
+        else
+            pass_on(lane, c);
+    }
     peal_build_drain(b);
     if (b->plan->collective == PEAL_REDUCE)
         spread_leave(lane);

@@ -63,9 +63,13 @@ peal_status peal_table_verify_planned(peal_table *table, const peal_fabric *fabr
             return status;
         if (status != PEAL_OK)
             result = status;
+        table->rows[i].info.order = proof.order;
+        table->rows[i].info.wire_roundings = proof.wire_roundings;
         peal_plan_add_proof(&sum, &proof);
     }
     table->verified = result == PEAL_OK;
+    if (result == PEAL_OK)
+        result = peal_table_check_order(table, diag);
     if (report)
         PEAL_TRY(peal_export(report, &sum, sizeof sum));
     return result;

@@ -3,6 +3,8 @@
  * candidate becomes better. */
 #include "compiler.h"
 #include "packed.h"
+#include "policy.h"
+#include "script.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +15,10 @@
 /* A choice stands until it is this much slower than the best: fewer, longer rows. */
 #define KEEP_FACTOR 1.02
 #define FEW_RANKS 64u /* whose programs always fit */
-/* Of candidates this close to the best, the one with the fewest lanes is taken. */
+/* Of candidates this close to the best, the one with the fewest lanes is taken; where the best is
+ * this close to the bound, of those that are so too. */
 #define TIE_FACTOR 1.01
+#define PRICE_MAX 1e18 /* below 2^63 picoseconds */
 
 struct pick {
     uint32_t index;
@@ -28,6 +32,8 @@ static void planner_free(peal_ctx *ctx, void *opaque)
     peal_load_free(&planner->total);
     peal_group_free(&planner->group);
     peal_packed_forget(planner);
+    peal_planner_forget_scripts(planner);
+    peal_policy_free(planner);
     peal_free(ctx, planner->pairs, 2 * (size_t)planner->npairs * sizeof *planner->pairs);
     peal_free(ctx, planner->candidates, planner->capacity * sizeof *planner->candidates);
     peal_free(ctx, planner, sizeof *planner);
@@ -37,7 +43,8 @@ static void planner_free(peal_ctx *ctx, void *opaque)
 
 static int fits(const struct planner *planner, const struct candidate *candidate, uint64_t bytes)
 {
-    return bytes <= candidate->max_bytes &&
+    return !peal_policy_barred(planner, (uint32_t)(candidate - planner->candidates)) &&
+           bytes <= candidate->max_bytes &&
            peal_candidate_scratch(candidate, bytes) <= planner->request.scratch_limit;
 }
 
@@ -56,6 +63,8 @@ static double price_of(const struct planner *planner, uint32_t index, uint64_t b
     uint32_t sms = sms_of(planner, candidate);
     /* Compared as whole picoseconds, so that no rounding mode or compiler decides. */
     double price = cost.time_us * (1 + planner->request.sm_price * sms) * 1e6;
+    price *= peal_policy_factor(planner, index, bytes);
+    price = price < PRICE_MAX ? price : PRICE_MAX;
     return (double)(uint64_t)(price + 0.5);
 }
 
@@ -66,7 +75,8 @@ static uint32_t smallest(const struct planner *planner, uint64_t bytes)
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < planner->count; i++) {
         uint64_t scratch = peal_candidate_scratch(&planner->candidates[i], bytes);
-        if (bytes <= planner->candidates[i].max_bytes && scratch < least) {
+        if (bytes <= planner->candidates[i].max_bytes && scratch < least &&
+            !peal_policy_barred(planner, i)) {
             least = scratch;
             best = i;
         }
@@ -106,10 +116,18 @@ static double most_price(const struct planner *planner, double best, double fact
     return most;
 }
 
+/* What fewer lanes may cost: some time, but not the optimum where that is within reach. */
+static double tie_price(const struct planner *planner, double best, uint64_t bytes)
+{
+    double most = most_price(planner, best, TIE_FACTOR, bytes);
+    double close = peal_planner_bound(planner, bytes) * TIE_FACTOR * 1e6; /* picoseconds */
+    return best <= close && close < most ? close : most;
+}
+
 static uint32_t pick_simplest(const struct planner *planner, uint64_t bytes)
 {
     struct pick best = pick_best(planner, bytes);
-    double most = most_price(planner, best.price, TIE_FACTOR, bytes);
+    double most = tie_price(planner, best.price, bytes);
     uint32_t chosen = best.index;
     for (uint32_t i = 0; i < planner->count; i++)
         if (fits(planner, &planner->candidates[i], bytes) &&
@@ -202,7 +220,7 @@ static void describe(const struct planner *planner, uint32_t index, uint64_t min
     info->max_bytes = max_bytes;
     peal_candidate_cost(candidate, min_bytes, &low);
     peal_candidate_cost(candidate, max_bytes, &high);
-    peal_copy_text(info->algorithm, sizeof info->algorithm, algo->name);
+    peal_copy_text(info->algorithm, sizeof info->algorithm, peal_candidate_name(planner, candidate));
     algo->detail(candidate, info->detail, sizeof info->detail);
     info->channels = candidate->channels;
     info->hop_bytes = (uint64_t)(candidate->hop_share * (double)max_bytes);
@@ -243,6 +261,10 @@ static peal_status read_algorithm(struct planner *planner, peal_diag *diag)
     planner->request.algorithm = NULL; /* the caller's string need not outlive the call */
     if (!name)
         return PEAL_OK;
+    if (planner->request.script && peal_streq(name, planner->request.script->name)) {
+        planner->algorithm = ALGO_SCRIPT;
+        return PEAL_OK;
+    }
     for (uint32_t i = 0; i < ALGO_COUNT; i++)
         if (peal_streq(name, peal_algo_get((enum algorithm)i)->name)) {
             planner->algorithm = (enum algorithm)i;
@@ -265,6 +287,9 @@ static peal_status check_engines(const struct planner *planner, peal_diag *diag)
             peal_plan_engines((uint8_t)c, 1, arch) | peal_plan_engines((uint8_t)c, 0, arch);
         if (asked > PEAL_ENGINE_COUNT)
             return peal_fail(diag, PEAL_ERR_ARG, "unknown engine number %u", asked - 1);
+        if (asked == PEAL_ENGINE_TMA + 1 && arch && arch < 90)
+            return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                             "engine tma needs compute capability 9.0; these are sm_%u", arch);
         if (asked && !(can & 1u << (asked - 1)))
             return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "engine %s cannot move over %s here",
                              peal_engine_name((peal_engine)(asked - 1)),
@@ -307,6 +332,9 @@ static peal_status read_request(struct planner *planner, const peal_request *req
                          (unsigned long long)to->min_bytes, (unsigned long long)to->max_bytes);
     if (to->channels > CHANNELS_MAX)
         return peal_fail(diag, PEAL_ERR_ARG, "%u channels; at most %u", to->channels, CHANNELS_MAX);
+    if (to->depth > PEAL_DEPTH_MAX)
+        return peal_fail(diag, PEAL_ERR_ARG, "a depth of %u; at most %u", to->depth,
+                         PEAL_DEPTH_MAX);
     if (to->tile_bytes % PLAN_ALIGN)
         return peal_fail(diag, PEAL_ERR_ARG, "a tile is a multiple of %u bytes", PLAN_ALIGN);
     if (!(to->sm_price >= 0 && to->sm_price <= 1000))
@@ -414,7 +442,7 @@ static peal_status enumerate_corner(struct planner *planner, enum corner corner)
         if ((planner->algorithm == ALGO_ANY || planner->algorithm == (enum algorithm)i) &&
             peal_algo_get((enum algorithm)i)->collectives >> planner->request.collective & 1)
             PEAL_TRY(peal_algo_get((enum algorithm)i)->enumerate(planner));
-    return PEAL_OK;
+    return planner->script ? peal_algo_script.enumerate(planner) : PEAL_OK;
 }
 
 /* Copy engines are tried where SMs are counted. */
@@ -431,18 +459,18 @@ static peal_status enumerate_corners(struct planner *planner)
     return PEAL_OK;
 }
 
-/* What holds more SMs than there may be is no candidate. */
-static peal_status keep_budget(struct planner *planner, peal_diag *diag)
+/* What holds more SMs than there may be is no candidate, from `first` on. */
+static peal_status keep_budget(struct planner *planner, uint32_t first, peal_diag *diag)
 {
-    uint32_t kept = 0, least = UINT32_MAX, most = planner->request.max_sms;
-    for (uint32_t i = 0; i < planner->count; i++) {
+    uint32_t kept = first, least = UINT32_MAX, most = planner->request.max_sms;
+    for (uint32_t i = first; i < planner->count; i++) {
         uint32_t sms = sms_of(planner, &planner->candidates[i]);
         least = sms < least ? sms : least;
         if (!most || sms <= most)
             planner->candidates[kept++] = planner->candidates[i];
     }
     planner->count = kept;
-    if (!kept)
+    if (kept == first)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
                          "%u SMs are too few: what needs least here holds %u", most, least);
     return PEAL_OK;
@@ -450,18 +478,19 @@ static peal_status keep_budget(struct planner *planner, peal_diag *diag)
 
 static peal_status enumerate(struct planner *planner, peal_diag *diag)
 {
+    uint32_t first = planner->count;
     peal_status status = enumerate_corners(planner);
-    peal_planner_private(planner);
-    for (uint32_t i = 0; i < planner->count; i++)
+    peal_planner_private(planner, first);
+    for (uint32_t i = first; i < planner->count; i++)
         name_binding(planner, &planner->candidates[i]);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "costing failed: %s", peal_status_text(status));
-    if (!planner->count && planner->algorithm == ALGO_COMPRESSED &&
+    if (planner->count == first && planner->algorithm == ALGO_COMPRESSED &&
         planner->request.wire == PEAL_WIRE_NONE)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
                          "compressed rounds elements on the wire, which has to be asked for: "
                          "bf16 or fp8");
-    if (!planner->count)
+    if (planner->count == first)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
                          "no algorithm serves %s by %u ranks on %u hosts with these parameters%s",
                          peal_collective_name(planner->request.collective), planner->group.n,
@@ -469,7 +498,61 @@ static peal_status enumerate(struct planner *planner, peal_diag *diag)
                          planner->group.direct_hosts
                              ? ""
                              : "; oneshot and twoshot need loads and stores between all ranks");
-    return keep_budget(planner, diag);
+    return keep_budget(planner, first, diag);
+}
+
+/* ---- what a policy asks for ---------------------------------------------------------- */
+
+/* The fields that a policy may set; each of `ask` that is 0 leaves the request's. */
+static void merge_ask(peal_request *to, const peal_request *ask)
+{
+    to->algorithm = ask->algorithm;
+    to->channels = ask->channels ? ask->channels : to->channels;
+    to->gateways = ask->gateways ? ask->gateways : to->gateways;
+    to->tile_bytes = ask->tile_bytes ? ask->tile_bytes : to->tile_bytes;
+    to->incast = ask->incast ? ask->incast : to->incast;
+    to->max_sms = ask->max_sms ? ask->max_sms : to->max_sms;
+    to->zero_sm = ask->zero_sm ? ask->zero_sm : to->zero_sm;
+    to->wire = ask->wire ? ask->wire : to->wire;
+    to->levels = ask->levels;
+    to->inner = ask->inner;
+    to->outer = ask->outer;
+    for (uint32_t c = 0; c < PEAL_LINK_CLASS_COUNT; c++)
+        to->move_engine[c] = ask->move_engine[c] ? ask->move_engine[c] : to->move_engine[c];
+}
+
+static peal_status enumerate_asked(struct planner *planner, const peal_request *ask,
+                                   peal_diag *diag)
+{
+    peal_request merged = planner->request;
+    enum algorithm algorithm = planner->algorithm;
+    uint32_t levels = planner->levels, inner = planner->inner, outer = planner->outer;
+    merge_ask(&merged, ask);
+    PEAL_TRY(read_request(planner, &merged, diag));
+    if (!ask->algorithm)
+        planner->algorithm = algorithm;
+    planner->levels = ask->levels ? planner->levels : levels;
+    planner->inner = ask->inner ? planner->inner : inner;
+    planner->outer = ask->outer ? planner->outer : outer;
+    PEAL_TRY(check_engines(planner, diag));
+    return enumerate(planner, diag);
+}
+
+peal_status peal_select_ask(struct planner *planner, const peal_request *ask, peal_diag *diag,
+                            uint32_t *first_out, uint32_t *count_out)
+{
+    peal_request request = planner->request;
+    enum algorithm algorithm = planner->algorithm;
+    uint32_t levels = planner->levels, inner = planner->inner, outer = planner->outer;
+    *first_out = planner->count;
+    peal_status status = enumerate_asked(planner, ask, diag);
+    *count_out = planner->count - *first_out;
+    planner->request = request;
+    planner->algorithm = algorithm;
+    planner->levels = levels;
+    planner->inner = inner;
+    planner->outer = outer;
+    return status;
 }
 
 /* A table ends where the algorithm that was asked for does. */
@@ -481,16 +564,15 @@ static peal_status clip_range(struct planner *planner, peal_diag *diag)
             most = planner->candidates[i].max_bytes;
     if (planner->request.min_bytes > most)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "%s serves at most %llu bytes",
-                         peal_algo_get(planner->candidates[0].algo)->name,
+                         peal_candidate_name(planner, &planner->candidates[0]),
                          (unsigned long long)most);
     if (planner->request.max_bytes > most)
         planner->request.max_bytes = most;
     return PEAL_OK;
 }
 
-static peal_status make_rows(struct planner *planner, peal_table **table_out)
+static uint32_t choose_rows(struct planner *planner, uint64_t *ends)
 {
-    uint64_t ends[ROWS_MAX];
     uint32_t count = 0;
     uint64_t from = planner->request.min_bytes;
     for (;;) {
@@ -501,11 +583,22 @@ static peal_status make_rows(struct planner *planner, peal_table **table_out)
         planner->chosen[count] = index;
         ends[count++] = to;
         if (to >= planner->request.max_bytes)
-            break;
+            return count;
         from = to + 1;
     }
+}
+
+static peal_status make_rows(struct planner *planner, peal_diag *diag, peal_table **table_out)
+{
+    uint64_t ends[ROWS_MAX];
+    uint32_t count = 0;
     peal_table *table;
-    PEAL_TRY(peal_table_create(planner->ctx, count, &table));
+    if (planner->policy)
+        PEAL_TRY(peal_policy_rows(planner, ends, &count, diag));
+    else
+        count = choose_rows(planner, ends);
+    if (peal_table_create(planner->ctx, count, &table) != PEAL_OK)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     table->nranks = planner->group.n;
     for (uint32_t i = 0; i < count; i++)
         describe(planner, planner->chosen[i], i ? ends[i - 1] + 1 : planner->request.min_bytes,
@@ -514,18 +607,23 @@ static peal_status make_rows(struct planner *planner, peal_table **table_out)
     return PEAL_OK;
 }
 
-static peal_status plan(struct planner *planner, const peal_request *request, peal_diag *diag,
-                        peal_table **table_out)
+static peal_status plan(struct planner *planner, const peal_request *request,
+                        const peal_policy *policy, peal_diag *diag, peal_table **table_out)
 {
     peal_fabric_info info = {.size = sizeof info};
     PEAL_TRY(peal_fabric_get(planner->fabric, &info));
     planner->digest = info.digest;
+    const struct topo_memory *memory = peal_topo_memory(planner->fabric);
+    if (memory)
+        planner->memory = *memory;
     PEAL_TRY(read_request(planner, request, diag));
     PEAL_TRY(check_ends(planner, diag));
     PEAL_TRY(
         peal_group_init(&planner->group, planner->ctx, planner->fabric, &planner->request, diag));
     PEAL_TRY(peal_planner_pairs(planner, diag));
-    /* The caller's; copied. */
+    PEAL_TRY(peal_planner_script(planner, diag));
+    /* The caller's; copied, or of no use to a table. */
+    planner->request.policy = NULL;
     planner->request.group = planner->request.siblings = planner->request.pairs = NULL;
     PEAL_TRY(check_engines(planner, diag));
     if ((planner->request.collective == PEAL_SENDRECV &&
@@ -534,28 +632,35 @@ static peal_status plan(struct planner *planner, const peal_request *request, pe
         peal_load_init(&planner->total, planner->ctx, planner->fabric) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     PEAL_TRY(enumerate(planner, diag));
+    if (policy) {
+        PEAL_TRY(peal_policy_begin(planner, policy, diag));
+        PEAL_TRY(peal_policy_candidates(planner, diag));
+    }
     PEAL_TRY(clip_range(planner, diag));
     if (planner->request.deterministic && planner->group.n > 1 &&
         peal_plan_collective(planner->request.collective)->reduces)
         PEAL_TRY(peal_planner_one_order(planner, diag));
-    if (make_rows(planner, table_out) != PEAL_OK)
-        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    if (policy)
+        PEAL_TRY(peal_policy_costs(planner, diag));
+    PEAL_TRY(make_rows(planner, diag, table_out));
+    peal_policy_end(planner);
     return PEAL_OK;
 }
 
-peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric *fabric, const peal_request *request,
-                            peal_diag *diag, peal_table **table_out)
+/* *failed: it is the policy's fault. */
+static peal_status plan_with(peal_ctx *ctx, const peal_fabric *fabric, const peal_request *request,
+                             const peal_policy *policy, int *failed, peal_diag *diag,
+                             peal_table **table_out)
 {
-    if (!ctx || !fabric || !request || !table_out)
-        return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");
     struct planner *planner = peal_calloc(ctx, 1, sizeof *planner);
     if (!planner)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     planner->ctx = ctx;
     planner->fabric = fabric;
     peal_table *table = NULL;
-    peal_status status = plan(planner, request, diag, &table);
+    peal_status status = plan(planner, request, policy, diag, &table);
     if (status != PEAL_OK) {
+        *failed = planner->policy && planner->policy->failed;
         planner_free(ctx, planner);
         return status;
     }
@@ -566,7 +671,64 @@ peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric *fabric, const peal
     return PEAL_OK;
 }
 
+peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric *fabric, const peal_request *request,
+                            peal_diag *diag, peal_table **table_out)
+{
+    peal_request wanted;
+    int failed = 0;
+    if (!ctx || !fabric || !request || !table_out)
+        return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");
+    if (peal_import(&wanted, sizeof wanted, request) != PEAL_OK)
+        return peal_fail(diag, PEAL_ERR_ARG, "request of an unknown version");
+    peal_status status =
+        plan_with(ctx, fabric, request, wanted.policy, &failed, diag, table_out);
+    if (status == PEAL_OK || !failed || !wanted.policy_fallback)
+        return status;
+    return plan_with(ctx, fabric, request, NULL, &failed, NULL, table_out);
+}
+
+/* ---- for policies ----------------------------------------------------------------------- */
+
+int peal_select_fits(const struct planner *planner, uint32_t index, uint64_t bytes)
+{
+    return fits(planner, &planner->candidates[index], bytes);
+}
+
+uint32_t peal_select_best(const struct planner *planner, uint64_t bytes)
+{
+    return pick_simplest(planner, bytes);
+}
+
+double peal_select_price(const struct planner *planner, uint32_t index, uint64_t bytes)
+{
+    return price_of(planner, index, bytes);
+}
+
+uint64_t peal_select_end(const struct planner *planner, uint32_t index, uint64_t from, uint64_t to)
+{
+    return row_end(planner, index, from, to);
+}
+
+void peal_select_describe(const struct planner *planner, uint32_t index, uint64_t min_bytes,
+                          uint64_t max_bytes, peal_row_info *info)
+{
+    describe(planner, index, min_bytes, max_bytes, info);
+}
+
 /* ---- what a planned table can still tell and do ---------------------------------------- */
+
+peal_status peal_table_predict(const peal_table *table, uint32_t row, uint64_t bytes,
+                               peal_row_info *info)
+{
+    peal_row_info found;
+    if (!table || !info || row >= table->nrows || !table->planner)
+        return PEAL_ERR_ARG;
+    const struct planner *planner = table->planner;
+    if (bytes > planner->candidates[planner->chosen[row]].max_bytes)
+        return PEAL_ERR_RANGE;
+    describe(planner, planner->chosen[row], bytes, bytes, &found);
+    return peal_export(info, &found, sizeof found);
+}
 
 peal_status peal_table_candidate(const peal_table *table, uint32_t row, uint32_t index,
                                  peal_row_info *info)
@@ -591,6 +753,44 @@ peal_status peal_table_candidate(const peal_table *table, uint32_t row, uint32_t
         return peal_export(info, &found, sizeof found);
     }
     return PEAL_ERR_INTERNAL;
+}
+
+static uint32_t chosen_for(const peal_table *table, uint64_t bytes)
+{
+    const struct planner *planner = table->planner;
+    for (uint32_t i = 0; i < table->nrows; i++)
+        if (bytes >= table->rows[i].info.min_bytes && bytes <= table->rows[i].info.max_bytes)
+            return planner->chosen[i];
+    return UINT32_MAX;
+}
+
+static uint32_t best_of(const struct planner *planner, const char *algorithm, uint64_t bytes)
+{
+    struct pick best = {UINT32_MAX, 0};
+    for (uint32_t i = 0; i < planner->count; i++) {
+        const struct candidate *candidate = &planner->candidates[i];
+        if (!peal_streq(peal_algo_get(candidate->algo)->name, algorithm) ||
+            !fits(planner, candidate, bytes))
+            continue;
+        double price = price_of(planner, i, bytes);
+        if (best.index == UINT32_MAX || price < best.price)
+            best = (struct pick){i, price};
+    }
+    return best.index;
+}
+
+peal_status peal_table_best(const peal_table *table, const char *algorithm, uint64_t bytes,
+                            peal_row_info *info)
+{
+    peal_row_info found;
+    if (!table || !info || !bytes || !table->planner)
+        return PEAL_ERR_ARG;
+    uint32_t index =
+        algorithm ? best_of(table->planner, algorithm, bytes) : chosen_for(table, bytes);
+    if (index == UINT32_MAX)
+        return PEAL_ERR_RANGE;
+    describe(table->planner, index, bytes, bytes, &found);
+    return peal_export(info, &found, sizeof found);
 }
 
 /* What the programs hold and use, which the candidate could only foretell. */
@@ -681,6 +881,23 @@ peal_status peal_emission_of_row(const peal_table *table, uint32_t row, const pe
                                info->min_bytes, info->max_bytes, diag, emission_out);
 }
 
+peal_status peal_table_check_order(const peal_table *table, peal_diag *diag)
+{
+    const struct planner *planner = table->planner;
+    if (!planner->request.deterministic)
+        return PEAL_OK;
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        const peal_row_info *info = &table->rows[i].info;
+        if (!info->order && table->nranks > 1 && peal_plan_collective(info->collective)->reduces)
+            return peal_fail(diag, PEAL_ERR_UNPROVEN,
+                             "row %u does not reduce every element in one order", i);
+        if (info->order != table->rows[0].info.order)
+            return peal_fail(diag, PEAL_ERR_UNPROVEN,
+                             "rows 0 and %u do not reduce in the same order", i);
+    }
+    return PEAL_OK;
+}
+
 peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric, peal_diag *diag)
 {
     if (!table || !fabric || !table->planner)
@@ -694,9 +911,5 @@ peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric, pea
     planner->group.fabric = NULL;
     PEAL_TRY(status);
     PEAL_TRY(peal_table_verify(table, NULL, NULL, NULL, diag));
-    for (uint32_t i = 0; planner->request.deterministic && i < table->nrows; i++)
-        if (table->rows[i].info.order != table->rows[0].info.order)
-            return peal_fail(diag, PEAL_ERR_UNPROVEN,
-                             "rows 0 and %u do not reduce in the same order", i);
-    return PEAL_OK;
+    return peal_table_check_order(table, diag);
 }

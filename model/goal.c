@@ -224,15 +224,24 @@ static uint32_t read_packet(struct goal *g, const struct plan_operand *operand)
     return put_message(g, "recv", message->bytes, "from", message->peer, message->tag, g->before);
 }
 
-static uint64_t lane_ns(const struct goal *g, const struct plan_step *step, uint64_t bytes)
+static uint64_t bytes_of(const struct goal *g, const struct plan_step *step,
+                         const struct plan_operand *operand)
+{
+    return peal_sim_held(g->plan, g->chunk, step, operand, g->trip);
+}
+
+static uint64_t lane_ns(const struct goal *g, const struct plan_step *step,
+                        const struct plan_operand *operands)
 {
     enum topo_constant rate = g->plan->ranks[g->rank].busid[0] ? TOPO_LANE : TOPO_LANE_HOST;
-    double touched = 0.5 * ((double)step->nsrc + step->ndst) * (double)bytes;
+    double touched = 0;
+    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
+        touched += 0.5 * (double)bytes_of(g, step, &operands[i]);
     return (uint64_t)(touched / peal_topo_constant(rate) + 0.5);
 }
 
 static void walk_sources(struct goal *g, const struct plan_step *step,
-                         const struct plan_operand *operands, uint64_t bytes)
+                         const struct plan_operand *operands)
 {
     uint32_t first = g->before, last = g->before;
     for (uint32_t i = 0; i < step->nsrc; i++) {
@@ -241,7 +250,7 @@ static void walk_sources(struct goal *g, const struct plan_step *step,
         if (operands[i].buffer == PLAN_BUF_PACKET)
             got = read_packet(g, &operands[i]);
         else if (operands[i].rank != g->rank)
-            got = load_from(g, operands[i].rank, bytes);
+            got = load_from(g, operands[i].rank, bytes_of(g, step, &operands[i]));
         if (got != NO_LABEL && last != first)
             last = put_calc(g, 0, got, last);
         else if (got != NO_LABEL)
@@ -253,11 +262,11 @@ static void walk_sources(struct goal *g, const struct plan_step *step,
 static void walk_move(struct goal *g, const struct plan_step *step)
 {
     const struct plan_operand *operands = &g->plan->ranks[g->rank].operands[step->operands];
-    uint64_t bytes = peal_sim_moved(g->plan, g->chunk, step, g->trip);
-    walk_sources(g, step, operands, bytes);
+    walk_sources(g, step, operands);
     if (g->writing && !peal_plan_engine_async(step->engine))
-        g->before = put_calc(g, lane_ns(g, step, bytes), g->before, NO_LABEL);
+        g->before = put_calc(g, lane_ns(g, step, operands), g->before, NO_LABEL);
     for (uint32_t i = step->nsrc; i < (uint32_t)step->nsrc + step->ndst; i++) {
+        uint64_t bytes = bytes_of(g, step, &operands[i]);
         if (operands[i].buffer == PLAN_BUF_PACKET)
             (void)send_to(g, slot_key(g, &operands[i]), operands[i].rank, 2 * bytes);
         else if (operands[i].rank != g->rank)

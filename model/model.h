@@ -301,6 +301,10 @@ uint64_t peal_sim_tile(const struct peal_sim *sim, uint32_t chunk, uint32_t trip
 /* Bytes that a data step moves in a trip: a tile of each chunk of its span. */
 uint64_t peal_sim_moved(const struct peal_plan *plan, const uint64_t *chunk,
                         const struct plan_step *step, uint32_t trip);
+/* The same as an operand holds it: packed, where that is a wire slot. */
+uint64_t peal_sim_held(const struct peal_plan *plan, const uint64_t *chunk,
+                       const struct plan_step *step, const struct plan_operand *operand,
+                       uint32_t trip);
 
 /* ---- sim_flow.c: shares */
 uint32_t peal_sim_flow_new(struct peal_sim *sim); /* SIM_NONE: out of memory */

@@ -352,6 +352,21 @@ uint64_t peal_sim_moved(const struct peal_plan *plan, const uint64_t *chunk,
     return bytes;
 }
 
+uint64_t peal_sim_held(const struct peal_plan *plan, const uint64_t *chunk,
+                       const struct plan_step *step, const struct plan_operand *operand,
+                       uint32_t trip)
+{
+    uint8_t wire = peal_plan_operand_wire(plan, operand);
+    uint64_t sum = 0;
+    if (!wire)
+        return peal_sim_moved(plan, chunk, step, trip);
+    for (uint32_t nth = 0; nth <= step->more; nth++) {
+        uint64_t bytes = tile_of(plan, chunk[step->chunk + nth * step->stride], trip);
+        sum += peal_plan_wire_bytes(wire, (bytes + 3) / 4);
+    }
+    return sum;
+}
+
 /* The operand that goes over a link, or the source. */
 static const struct plan_operand *carried(const struct plan_step *step,
                                           const struct plan_operand *operands)
@@ -366,13 +381,7 @@ uint64_t peal_sim_step_bytes(const struct peal_sim *sim, uint32_t rank,
                              const struct plan_step *step, uint32_t trip)
 {
     const struct plan_operand *operands = &sim->plan->ranks[rank].operands[step->operands];
-    uint8_t wire = peal_plan_operand_wire(sim->plan, carried(step, operands));
-    uint64_t sum = 0;
-    for (uint32_t nth = 0; nth <= step->more; nth++) {
-        uint64_t bytes = peal_sim_tile(sim, step->chunk + nth * step->stride, trip);
-        sum += wire ? peal_plan_wire_bytes(wire, (bytes + 3) / 4) : bytes;
-    }
-    return sum;
+    return peal_sim_held(sim->plan, sim->chunk, step, carried(step, operands), trip);
 }
 
 static peal_status make_slots(struct peal_sim *sim)

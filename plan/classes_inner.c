@@ -156,12 +156,13 @@ static int equal_classes(const struct block_class *a, const struct block_class *
     return 1;
 }
 
-static int was_proven(const struct classes *c, const struct block_class *made)
+/* The class that the block is of; nclasses: none that was proven. */
+static uint32_t class_of(const struct classes *c, const struct block_class *made)
 {
-    for (uint32_t i = 0; i < c->nclasses; i++)
-        if (equal_classes(&c->classes[i], made))
-            return 1;
-    return 0;
+    uint32_t i = 0;
+    while (i < c->nclasses && !equal_classes(&c->classes[i], made))
+        i++;
+    return i;
 }
 
 /* ---- what stands for the rails --------------------------------------------------- */
@@ -247,8 +248,11 @@ static peal_status prove_both(struct inner *in, const struct mark *marks, const 
     peal_status status = peal_reduced_add_sinks(in->made.plan, in->made.ngates);
     if (status == PEAL_OK)
         status = add_rails(in);
+    struct verify_orders orders = {.tree = &in->made.tree};
     if (status == PEAL_OK)
-        status = peal_reduced_prove(in->c, in->made.plan, prefix, ranks, 1);
+        status = peal_reduced_prove(in->c, in->made.plan, prefix, ranks, 1, &orders);
+    if (!in->c->proof.order)
+        in->made.tree.root = VALUE_NONE;
     truncate_plan(in->made.plan, marks);
     if (status != PEAL_OK || in->c->out->findings)
         return status;
@@ -257,7 +261,7 @@ static peal_status prove_both(struct inner *in, const struct mark *marks, const 
     snprintf(prefix, sizeof prefix, "inside a host whose rails wait for all of it, from rank %u",
              in->c->block.first);
     if (status == PEAL_OK)
-        status = peal_reduced_prove(in->c, in->made.plan, prefix, ranks, 1);
+        status = peal_reduced_prove(in->c, in->made.plan, prefix, ranks, 1, NULL);
     truncate_plan(in->made.plan, marks);
     in->made.plan->nregions -= in->made.ngates;
     return status;
@@ -305,6 +309,18 @@ void peal_classes_free_class(peal_ctx *ctx, struct block_class *made)
     peal_free(ctx, made->gates, made->gates_capacity * sizeof *made->gates);
     peal_free(ctx, made->over, made->over_capacity * sizeof *made->over);
     peal_free(ctx, made->back, made->back_capacity * sizeof *made->back);
+    peal_verify_tree_free(ctx, &made->tree);
+}
+
+/* The order in which the block adds up what it hands over. */
+static peal_status note_order(struct classes *c, struct block_class *made)
+{
+    PEAL_TRY(peal_grow(c->ctx, (void **)&c->block_order, &c->block_orders_capacity,
+                       (size_t)c->nblocks + 1, sizeof *c->block_order, PLAN_RANKS_MAX));
+    c->block_order[c->nblocks] = peal_verify_tree_shape(&made->tree, c->block.first);
+    if (!c->block_order[c->nblocks])
+        c->order = 0;
+    return PEAL_OK;
 }
 
 peal_status peal_classes_prove_block(struct classes *c)
@@ -317,11 +333,16 @@ peal_status peal_classes_prove_block(struct classes *c)
         memset(in.region_name, 0xff, regions * sizeof(uint32_t));
         status = make_inner(&in);
     }
-    if (status == PEAL_OK && !was_proven(c, &in.made)) {
+    uint32_t class = c->nclasses;
+    if (status == PEAL_OK)
+        class = class_of(c, &in.made);
+    if (status == PEAL_OK && class == c->nclasses) {
         status = prove_new(&in);
         if (status == PEAL_OK)
             status = keep(&in);
     }
+    if (status == PEAL_OK)
+        status = note_order(c, &c->classes[class]);
     peal_classes_free_class(c->ctx, &in.made);
     peal_free(c->ctx, in.region_name, regions * sizeof(uint32_t));
     return status;

@@ -214,7 +214,13 @@ static peal_status prove(struct outer *o)
         return peal_classes_refuse(c, "rank %u does not name a region that others write",
                                    c->member[(size_t)name * c->nrails + o->rail]);
     snprintf(prefix, sizeof prefix, "on the rail of chunk %u, ranks named by their host", chunk);
-    return peal_reduced_prove(c, o->plan, prefix, c->member + o->rail, c->nrails);
+    struct verify_orders orders = {.leaf = c->block_order};
+    PEAL_TRY(peal_reduced_prove(c, o->plan, prefix, c->member + o->rail, c->nrails, &orders));
+    if (c->order == CLASSES_ORDER_OPEN)
+        c->order = c->proof.order;
+    else if (c->order != c->proof.order)
+        c->order = 0;
+    return PEAL_OK;
 }
 
 peal_status peal_classes_prove_rail(struct classes *c, uint32_t rail)

@@ -169,9 +169,10 @@ static void tell(void *user, const peal_finding *finding)
 }
 
 peal_status peal_reduced_prove(struct classes *c, const struct peal_plan *plan, const char *prefix,
-                               const uint32_t *members, uint32_t stride)
+                               const uint32_t *members, uint32_t stride,
+                               const struct verify_orders *orders)
 {
     struct teller teller = {c->out, prefix, members, stride};
     struct verify_out out = {c->out->row, tell, &teller, 0};
-    return peal_verify_schedule(plan, c->trips, &out, &c->proof);
+    return peal_verify_schedule(plan, c->trips, orders, &out, &c->proof);
 }

@@ -48,20 +48,28 @@ static void report_unentered(const struct verify_run *run, struct verify_out *ou
                          "may return before rank %u has entered the call", run->unentered_by);
 }
 
-/* All parts by themselves; *whole is set when one of them does not hold every return back by
- * itself, so that only all together can tell. */
+/* All parts by themselves, of equal ones the first; *whole is set when one that has lanes does not
+ * hold every return back by itself, so that only all together can tell. */
 static peal_status prove_parts(struct verify_run *run, struct verify_out *out, int *whole,
                                struct plan_proof *proof)
 {
-    *whole = run->parts->count < 2;
-    for (run->part = 0; !*whole && run->part < run->parts->count; run->part++) {
+    const struct verify_parts *parts = run->parts;
+    int held = 0;
+    *whole = parts->count < 2;
+    for (run->part = 0; !*whole && run->part < parts->count; run->part++) {
+        if (parts->like[run->part] != run->part)
+            continue;
         run->steps = 0;
         PEAL_TRY(peal_verify_execute(run, out));
         proof->steps += run->steps;
         if (out->findings)
             return PEAL_OK;
+        if (!parts->lanes_in[run->part])
+            continue;
         *whole = run->unentered != UINT32_MAX;
+        held = 1;
     }
+    *whole |= !held;
     return PEAL_OK;
 }
 
@@ -86,9 +94,10 @@ static peal_status prove_run(struct verify_run *run, struct verify_out *out,
  * executed for every trip count, large ones for the least and the most. */
 static peal_status prove_runs(const struct peal_plan *plan, uint32_t most,
                               const struct verify_sems *sems, const struct verify_parts *parts,
-                              struct verify_out *out, struct plan_proof *proof)
+                              const struct verify_orders *orders, struct verify_out *out,
+                              struct plan_proof *proof)
 {
-    struct verify_run run = {.plan = plan, .sems = sems, .parts = parts};
+    struct verify_run run = {.plan = plan, .sems = sems, .parts = parts, .orders = orders};
     int small = plan->nranks <= VERIFY_CHAIN_RANKS;
     int in_place = peal_plan_collective(plan->collective)->in_place;
     run.calls = small ? VERIFY_CALLS_MAX : 1;
@@ -107,7 +116,8 @@ static peal_status prove_runs(const struct peal_plan *plan, uint32_t most,
 }
 
 peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
-                                 struct verify_out *out, struct plan_proof *proof)
+                                 const struct verify_orders *orders, struct verify_out *out,
+                                 struct plan_proof *proof)
 {
     struct verify_sems sems = {0};
     struct verify_parts parts = {0};
@@ -115,7 +125,9 @@ peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
     if (status == PEAL_OK && !out->findings)
         status = peal_verify_parts_make(&parts, plan, &sems);
     if (status == PEAL_OK && !out->findings)
-        status = prove_runs(plan, trips, &sems, &parts, out, proof);
+        status = peal_verify_parts_compare(&parts, plan, &sems);
+    if (status == PEAL_OK && !out->findings)
+        status = prove_runs(plan, trips, &sems, &parts, orders, out, proof);
     peal_verify_parts_free(&parts);
     peal_verify_sems_free(&sems);
     return status;
@@ -128,7 +140,7 @@ peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_fi
     struct plan_proof done = {.executed = plan->nranks};
     peal_status status = peal_verify_check(plan, &out);
     if (status == PEAL_OK)
-        status = peal_verify_schedule(plan, peal_verify_trips(plan), &out, &done);
+        status = peal_verify_schedule(plan, peal_verify_trips(plan), NULL, &out, &done);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "verification stopped: %s", peal_status_text(status));
     done.findings = out.findings;
@@ -168,6 +180,41 @@ static peal_status prove_plan(const struct peal_plan *plan, peal_proof how, uint
     return peal_plan_verify(plan, row, found, user, proof, diag);
 }
 
+/* The row whose proof is this row's too: of those with its schedule the first that is executed for
+ * the most trips. It may be the row itself. */
+static uint32_t stand_in(const peal_table *table, uint32_t row)
+{
+    uint32_t best = row;
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        const struct peal_plan *a = table->rows[i].plan, *b = table->rows[best].plan;
+        uint32_t trips = peal_verify_trips(a), most = peal_verify_trips(b);
+        if (trips < most || (trips == most && i >= best) || !peal_verify_covers(a, b))
+            continue;
+        best = i;
+    }
+    return best;
+}
+
+/* What has been executed in another row is not executed again. */
+static peal_status prove_row(const peal_table *table, peal_proof how, uint32_t row,
+                             peal_finding_fn found, void *user, struct plan_proof *proofs,
+                             peal_diag *diag)
+{
+    const struct peal_plan *plan = table->rows[row].plan;
+    uint32_t other = stand_in(table, row);
+    struct verify_out out = {row, NULL, NULL, 0};
+    if (other == row || proofs[other].findings)
+        return prove_plan(plan, how, row, found, user, &proofs[row], diag);
+    peal_status status = peal_verify_check(plan, &out);
+    if (status != PEAL_OK)
+        return peal_fail(diag, status, "verification stopped: %s", peal_status_text(status));
+    if (out.findings)
+        return prove_plan(plan, how, row, found, user, &proofs[row], diag);
+    proofs[row] = proofs[other];
+    proofs[row].steps = proofs[row].proofs = proofs[row].executed = 0;
+    return PEAL_OK;
+}
+
 void peal_plan_add_proof(peal_verify_report *sum, const struct plan_proof *proof)
 {
     sum->findings += proof->findings;
@@ -179,6 +226,44 @@ void peal_plan_add_proof(peal_verify_report *sum, const struct plan_proof *proof
     sum->rails = proof->rails > sum->rails ? proof->rails : sum->rails;
 }
 
+static peal_status check_whole(const peal_table *table, peal_diag *diag)
+{
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        const struct peal_plan *plan = table->rows[i].plan;
+        if (!plan)
+            return peal_fail(diag, PEAL_ERR_ARG, "row %u holds no program; compile the table", i);
+        if (plan->sliced)
+            return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                             "row %u holds the program of rank %u alone, and a proof is of all "
+                             "ranks together",
+                             i, plan->slice_rank);
+    }
+    return PEAL_OK;
+}
+
+/* Rows that stand for themselves first, then those that others stand for. */
+static peal_status prove_rows(peal_table *table, peal_proof how, peal_finding_fn found, void *user,
+                              struct plan_proof *proofs, peal_verify_report *sum, peal_diag *diag)
+{
+    peal_status result = PEAL_OK;
+    for (uint32_t k = 0; k < 2 * table->nrows; k++) {
+        uint32_t i = k % table->nrows;
+        if ((stand_in(table, i) == i) != (k < table->nrows))
+            continue;
+        peal_status status =
+            prove_row(table, how, i, found, user, proofs, result == PEAL_OK ? diag : NULL);
+        if (status != PEAL_OK && status != PEAL_ERR_UNPROVEN)
+            return status;
+        if (status != PEAL_OK)
+            result = status;
+        table->rows[i].info.order = proofs[i].order;
+        table->rows[i].info.wire_roundings = proofs[i].wire_roundings;
+        peal_plan_add_proof(sum, &proofs[i]);
+    }
+    table->verified = result == PEAL_OK;
+    return result;
+}
+
 peal_status peal_table_prove(peal_table *table, peal_proof how, peal_finding_fn found, void *user,
                              peal_verify_report *report, peal_diag *diag)
 {
@@ -187,28 +272,13 @@ peal_status peal_table_prove(peal_table *table, peal_proof how, peal_finding_fn 
     if (how < PEAL_PROOF_AUTO || how > PEAL_PROOF_CLASSES)
         return peal_fail(diag, PEAL_ERR_ARG, "no such proof");
     peal_verify_report sum = {.size = sizeof sum, .ranks = table->nranks};
-    peal_status result = PEAL_OK;
-    for (uint32_t i = 0; i < table->nrows; i++) {
-        struct plan_proof proof = {0};
-        if (!table->rows[i].plan)
-            return peal_fail(diag, PEAL_ERR_ARG, "row %u holds no program; compile the table", i);
-        if (table->rows[i].plan->sliced)
-            return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                             "row %u holds the program of rank %u alone, and a proof is of all "
-                             "ranks together",
-                             i, table->rows[i].plan->slice_rank);
-        peal_status status = prove_plan(table->rows[i].plan, how, i, found, user, &proof,
-                                        result == PEAL_OK ? diag : NULL);
-        if (status != PEAL_OK && status != PEAL_ERR_UNPROVEN)
-            return status;
-        if (status != PEAL_OK)
-            result = status;
-        table->rows[i].info.order = proof.order;
-        table->rows[i].info.wire_roundings = proof.wire_roundings;
-        peal_plan_add_proof(&sum, &proof);
-    }
-    table->verified = result == PEAL_OK;
-    if (report)
+    PEAL_TRY(check_whole(table, diag));
+    struct plan_proof *proofs = peal_calloc(table->ctx, table->nrows, sizeof *proofs);
+    if (!proofs)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    peal_status result = prove_rows(table, how, found, user, proofs, &sum, diag);
+    peal_free(table->ctx, proofs, table->nrows * sizeof *proofs);
+    if (report && (result == PEAL_OK || result == PEAL_ERR_UNPROVEN))
         PEAL_TRY(peal_export(report, &sum, sizeof sum));
     return result;
 }

@@ -57,9 +57,37 @@ void peal_verify_sems_free(struct verify_sems *sems);
 peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *out);
 /* The most trips that have to be executed: so many prove any number. */
 uint32_t peal_verify_trips(const struct peal_plan *plan);
-/* Proves the steps of a plan by executing them, for up to `trips` trips. */
+/* 1: b is executed like a, step for step, so that a's proof is b's, but for what peal_verify_check
+ * looks at. */
+int peal_verify_covers(const struct peal_plan *a, const struct peal_plan *b);
+struct verify_values;
+/* A tree of additions: of term t, from 1, terms[t - 1]; VALUE_LEAF | rank; VALUE_NONE. */
+struct verify_tree {
+    uint32_t root; /* VALUE_NONE: none has been taken */
+    uint32_t capacity;
+    struct verify_term {
+        uint32_t a; /* of an earlier term */
+        uint32_t b;
+        uint32_t rounded;
+        uint64_t shape; /* when it was asked for last */
+    } * terms;
+};
+/* Of a value before it was made final. */
+peal_status peal_verify_tree_take(struct verify_tree *tree, const struct verify_values *values,
+                                  uint32_t value);
+void peal_verify_tree_free(peal_ctx *ctx, struct verify_tree *tree);
+/* The digest of the tree of ranks counted from `first`. */
+uint64_t peal_verify_tree_shape(struct verify_tree *tree, uint32_t first);
+
+/* What the order of a system is made of, and makes. Both may be NULL. */
+struct verify_orders {
+    const uint64_t *leaf;     /* digests of what each rank contributes */
+    struct verify_tree *tree; /* gets that of the first result */
+};
+/* Proves the steps of a plan by executing them, for up to `trips` trips. orders may be NULL. */
 peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
-                                 struct verify_out *out, struct plan_proof *proof);
+                                 const struct verify_orders *orders, struct verify_out *out,
+                                 struct plan_proof *proof);
 
 /* ---- expressions: which contributions a value holds, in which tree, and where it is rounded */
 #define VALUE_NONE 0u
@@ -88,21 +116,25 @@ struct verify_values {
     uint32_t sets_capacity;
     uint32_t *buckets;
     uint32_t bucket_count;
+    const uint64_t *leaf_shape; /* of each rank, in the place of its own; NULL */
 };
 peal_status peal_verify_values_init(struct verify_values *values, peal_ctx *ctx, uint32_t nranks,
                                     uint32_t cells);
 void peal_verify_values_free(struct verify_values *values);
 uint32_t peal_verify_leaf(const struct verify_values *values, uint32_t call, uint32_t rank,
                           uint32_t cell);
+uint32_t peal_verify_leaf_rank(const struct verify_values *values, uint32_t leaf);
 uint32_t peal_verify_value_cell(const struct verify_values *values, uint32_t value);
 uint32_t peal_verify_value_call(const struct verify_values *values, uint32_t value);
 uint32_t peal_verify_value_ranks(const struct verify_values *values, uint32_t value);
 /* A digest of the tree in which ranks are added up and of where it rounds, up to commutativity;
  * never 0. */
 uint64_t peal_verify_value_shape(const struct verify_values *values, uint32_t value);
+/* That of a rank's own contribution, and of a sum (b 0: of one term). */
+uint64_t peal_verify_rank_shape(uint32_t rank);
+uint64_t peal_verify_sum_shape(uint64_t a, uint64_t b, uint32_t rounded);
 int peal_verify_value_final(const struct verify_values *values, uint32_t value);
-/* The lowest rank whose contribution is missing; nranks when none is. */
-uint32_t peal_verify_value_missing(const struct verify_values *values, uint32_t value);
+int peal_verify_value_has(const struct verify_values *values, uint32_t value, uint32_t rank);
 /* a + b, rounded to the element's type or not. *twice gets a rank that both hold, or nranks. */
 peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint32_t b, int rounded,
                                   uint32_t *sum, uint32_t *twice);
@@ -166,10 +198,16 @@ struct verify_parts {
     uint32_t *of_lane; /* lanes numbered rank by rank */
     uint32_t *of_chunk;
     uint32_t *of_region;
+    uint32_t *like;     /* each part's first that is equal but for names, or itself */
+    uint32_t *lanes_in; /* of each part; 0: chunks or regions that nobody names */
 };
 #define VERIFY_ALL_PARTS UINT32_MAX
+#define VERIFY_KINDS_MAX 64u /* of parts that others are compared with */
 peal_status peal_verify_parts_make(struct verify_parts *parts, const struct peal_plan *plan,
                                    const struct verify_sems *sems);
+/* Finds parts that are equal: sets `like`. */
+peal_status peal_verify_parts_compare(struct verify_parts *parts, const struct peal_plan *plan,
+                                      const struct verify_sems *sems);
 void peal_verify_parts_free(struct verify_parts *parts);
 
 /* One symbolic execution: `calls` calls of `trips` trips each, in place when alias is 1, of one
@@ -180,6 +218,7 @@ struct verify_run {
     const struct verify_parts *parts;
     uint32_t part;
     int alias;
+    const struct verify_orders *orders;
     int order; /* 1: clocks are kept and races looked for; 0: values and deadlock only */
     uint32_t trips;
     uint32_t calls;

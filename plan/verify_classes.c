@@ -30,6 +30,7 @@ static peal_status make(struct classes *c)
         !c->chunk_lane || !c->chunk_mark || !c->region_lane)
         return PEAL_ERR_MEMORY;
     memset(c->rail_of, 0xff, chunks * sizeof(uint32_t));
+    c->order = CLASSES_ORDER_OPEN;
     c->trips = peal_verify_trips(c->head);
     c->tile_bytes = peal_plan_tile_bound(c->head);
     return PEAL_OK;
@@ -55,6 +56,7 @@ static void unmake(struct classes *c)
     peal_free(c->ctx, c->rails, c->rails_capacity * sizeof *c->rails);
     peal_free(c->ctx, c->classes, c->classes_capacity * sizeof *c->classes);
     peal_free(c->ctx, c->member, c->member_capacity * sizeof *c->member);
+    peal_free(c->ctx, c->block_order, c->block_orders_capacity * sizeof *c->block_order);
     peal_free(c->ctx, c->signals_to, ranks * sizeof(uint32_t));
     peal_free(c->ctx, c->digest, ranks * sizeof(uint64_t));
     peal_free(c->ctx, c->block_of, ranks * sizeof(uint32_t));
@@ -106,6 +108,7 @@ static peal_status conclude(const struct classes *c, struct plan_proof *proof, p
     if (proof) {
         *proof = c->proof;
         proof->findings = c->out->findings;
+        proof->order = c->order == CLASSES_ORDER_OPEN ? 0 : c->order;
         proof->classes = c->proof.classes ? c->proof.classes : 1;
     }
     if (c->out->findings)

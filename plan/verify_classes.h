@@ -10,8 +10,9 @@
 #include "verify.h"
 
 #define CLASSES_NONE UINT32_MAX
-#define CLASSES_INNER UINT32_MAX /* of a lane: it stays inside the block */
-#define CLASSES_SEMS 65536u      /* indices a step can name */
+#define CLASSES_INNER UINT32_MAX                /* of a lane: it stays inside the block */
+#define CLASSES_ORDER_OPEN VERIFY_SHAPES_DIFFER /* no rail has been proven yet */
+#define CLASSES_SEMS 65536u                     /* indices a step can name */
 
 /* A chunk's tile passes behind so many others signals of the trip. */
 struct split_turn {
@@ -92,6 +93,7 @@ struct block_class {
     uint32_t back_capacity;
     struct split_turn *over;
     struct split_turn *back;
+    struct verify_tree tree; /* in which every element is added up before it is handed over */
 };
 
 struct classes {
@@ -122,6 +124,11 @@ struct classes {
     uint32_t nclasses;
     uint32_t classes_capacity;
     struct block_class *classes;
+    /* Digests of the orders of all blocks, and of the rails that are proven so far; 0: one of them
+     * has no one order. */
+    uint64_t *block_order;
+    uint32_t block_orders_capacity;
+    uint64_t order;
 };
 
 /* As peal_plan_verify_classes, but a plan that does not fit is ERR_UNSUPPORTED of any size. */
@@ -168,10 +175,11 @@ peal_status peal_reduced_look(struct peal_plan *plan, uint32_t rank, uint32_t na
  * rank is told by that rank's own steps. */
 int peal_reduced_owned(const struct peal_plan *plan, uint32_t *rank_out);
 int peal_reduced_equal(const struct plan_rank *a, const struct plan_rank *b);
-/* Executes; findings are told with `prefix` in front of them, and of no lane. rank_of(r) is the
- * rank that is meant by r. */
+/* Executes; findings are told with `prefix` in front of them, and of no lane. members[r * stride]
+ * is the rank that is meant by r. c->proof.order becomes the system's. */
 peal_status peal_reduced_prove(struct classes *c, const struct peal_plan *plan, const char *prefix,
-                               const uint32_t *members, uint32_t stride);
+                               const uint32_t *members, uint32_t stride,
+                               const struct verify_orders *orders);
 
 /* Capability and bounds of one rank's steps. signals_to: nranks zeroes, and again afterwards. */
 void peal_verify_check_slice(const struct peal_plan *head, uint64_t tile_bytes, uint32_t rank,

@@ -317,11 +317,11 @@ static uint32_t held_block(const struct held_cells *to, uint32_t i)
 static peal_status list_blocks(const struct machine *m, struct held_cells *to, uint32_t rank,
                                uint8_t buffer)
 {
-    uint32_t found = 0, per_block = m->plan->nchunks / m->plan->npairs;
+    uint32_t found = 0, blocks = peal_plan_blocks(m->plan), per_block = m->plan->nchunks / blocks;
     to->listed = peal_calloc(m->ctx, (size_t)to->held.blocks + 1, sizeof(uint32_t));
     if (!to->listed)
         return PEAL_ERR_MEMORY;
-    for (uint32_t block = 0; block < m->plan->npairs; block++)
+    for (uint32_t block = 0; block < blocks; block++)
         if (peal_plan_holds(m->plan, rank, buffer, block * per_block))
             to->listed[found++] = block;
     return PEAL_OK;
@@ -333,7 +333,7 @@ static peal_status hold(struct machine *m, struct held_cells *to, uint32_t rank,
     to->before = peal_calloc(m->ctx, (size_t)to->held.blocks + 1, sizeof(uint32_t));
     if (!to->before)
         return PEAL_ERR_MEMORY;
-    if (m->plan->npairs)
+    if (peal_plan_scattered(m->plan))
         PEAL_TRY(list_blocks(m, to, rank, buffer));
     for (uint32_t i = 0; i < to->held.blocks; i++) {
         uint32_t block = held_block(to, i);
@@ -388,7 +388,9 @@ static peal_status make_cells(struct machine *m)
         return PEAL_ERR_MEMORY;
     for (uint64_t i = 0; i < m->ncells; i++)
         m->cells[i].sleeper = NOBODY;
-    return peal_verify_values_init(&m->values, m->ctx, plan->nranks, m->tiles ? m->tiles : 1);
+    PEAL_TRY(peal_verify_values_init(&m->values, m->ctx, plan->nranks, m->tiles ? m->tiles : 1));
+    m->values.leaf_shape = m->run->orders ? m->run->orders->leaf : NULL;
+    return PEAL_OK;
 }
 
 static peal_status make(struct machine *m)
@@ -758,16 +760,28 @@ static peal_status add_value(struct machine *m, const struct lane_state *lane, u
     return PEAL_OK;
 }
 
+/* The lowest rank whose input the chunk's result needs and the value lacks. */
+static uint32_t missing_rank(const struct machine *m, uint32_t chunk, uint32_t value)
+{
+    for (uint32_t r = 0; r < m->plan->nranks; r++)
+        if (peal_plan_holds(m->plan, r, PLAN_BUF_IN, chunk) &&
+            !peal_verify_value_has(&m->values, value, r))
+            return r;
+    return m->plan->nranks;
+}
+
 static peal_status finish_value(struct machine *m, const struct lane_state *lane, uint32_t at,
                                 const struct plan_step *step, uint32_t *value)
 {
     if (!(step->flags & PLAN_FLAG_FINAL) || *value == VALUE_NONE)
         return PEAL_OK;
     uint32_t ranks = peal_verify_value_ranks(&m->values, *value);
-    if (peal_verify_value_final(&m->values, *value) || ranks != m->plan->nranks) {
+    uint32_t chunk = m->chunk[peal_verify_value_cell(&m->values, *value) / m->trips];
+    uint32_t wanted = peal_plan_contributors(m->plan, chunk);
+    if (peal_verify_value_final(&m->values, *value) || ranks != wanted) {
         peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
                          "marked final with %u of %u contributions; rank %u is missing", ranks,
-                         m->plan->nranks, peal_verify_value_missing(&m->values, *value));
+                         wanted, missing_rank(m, chunk, *value));
         return PEAL_OK;
     }
     return peal_verify_value_finish(&m->values, *value, value);
@@ -991,8 +1005,9 @@ static peal_status enter(struct machine *m, uint32_t rank)
 }
 
 /* Whether all elements are added up in one order. */
-static void note_shape(struct machine *m, uint32_t value)
+static peal_status note_shape(struct machine *m, uint32_t value)
 {
+    struct verify_tree *tree = m->run->orders ? m->run->orders->tree : NULL;
     uint64_t shape = peal_verify_value_blocked(&m->values, value)
                          ? VERIFY_SHAPES_DIFFER
                          : peal_verify_value_shape(&m->values, value);
@@ -1000,6 +1015,8 @@ static void note_shape(struct machine *m, uint32_t value)
         m->run->shape = shape;
     else if (m->run->shape != shape)
         m->run->shape = VERIFY_SHAPES_DIFFER;
+    return tree && tree->root == VALUE_NONE ? peal_verify_tree_take(tree, &m->values, value)
+                                            : PEAL_OK;
 }
 
 static void note_wires(struct machine *m, uint32_t value)
@@ -1009,7 +1026,7 @@ static void note_wires(struct machine *m, uint32_t value)
         m->run->wires = wires;
 }
 
-static void check_reduced(struct machine *m, uint32_t rank, uint32_t t, uint32_t value)
+static peal_status check_reduced(struct machine *m, uint32_t rank, uint32_t t, uint32_t value)
 {
     uint32_t call = m->ranks[rank].call;
     uint32_t *expected = &m->expected[(size_t)call * m->tiles + t];
@@ -1029,11 +1046,11 @@ static void check_reduced(struct machine *m, uint32_t rank, uint32_t t, uint32_t
         peal_verify_find(m->out, "numbers", rank, -1, -1,
                          "out[%u] tile %u is added up in another order than on another rank", chunk,
                          tile);
-    if (final && *expected == VALUE_NONE) {
-        *expected = value;
-        note_shape(m, value);
-        note_wires(m, value);
-    }
+    if (!final || *expected != VALUE_NONE)
+        return PEAL_OK;
+    *expected = value;
+    note_wires(m, value);
+    return note_shape(m, value);
 }
 
 /* One rank's input, unchanged, or rounded alike on all ranks that get it. */
@@ -1058,9 +1075,8 @@ static void check_moved(struct machine *m, uint32_t rank, uint32_t t, uint32_t v
                          value == VALUE_NONE ? "is never written" : "holds something else", origin);
 }
 
-static void check_result(struct machine *m, uint32_t rank)
+static peal_status check_result(struct machine *m, uint32_t rank)
 {
-    int reduces = peal_plan_collective(m->plan->collective)->reduces;
     const struct held_cells *held = &m->held[2 * rank + 1];
     for (uint32_t i = 0; i < held->held.blocks; i++) {
         uint32_t block = held_block(held, i);
@@ -1068,12 +1084,13 @@ static void check_result(struct machine *m, uint32_t rank)
              t++) {
             uint32_t value =
                 user_cell(m, rank, PLAN_BUF_OUT, m->chunk[t / m->trips], t % m->trips)->value;
-            if (reduces)
-                check_reduced(m, rank, t, value);
+            if (peal_plan_adds(m->plan, m->chunk[t / m->trips]))
+                PEAL_TRY(check_reduced(m, rank, t, value));
             else
                 check_moved(m, rank, t, value);
         }
     }
+    return PEAL_OK;
 }
 
 /* What is known once all ranks have entered the first call; made when the first rank leaves. */
@@ -1128,7 +1145,7 @@ static peal_status leave(struct machine *m, uint32_t rank)
         peal_verify_clock_drop(&m->clocks, end.clock);
         PEAL_TRY(status);
     }
-    check_result(m, rank);
+    PEAL_TRY(check_result(m, rank));
     int knows;
     PEAL_TRY(knows_entries(m, rank, &knows));
     if (!knows)

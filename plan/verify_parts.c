@@ -75,7 +75,7 @@ peal_status peal_verify_parts_make(struct verify_parts *parts, const struct peal
 {
     struct items items = {0, plan->nchunks, plan->nregions, sems->count, 0};
     *parts =
-        (struct verify_parts){plan->ctx, 0, 0, plan->nchunks, plan->nregions, NULL, NULL, NULL};
+        (struct verify_parts){.ctx = plan->ctx, .chunks = plan->nchunks, .regions = plan->nregions};
     for (uint32_t r = 0; r < plan->nranks; r++)
         items.lanes += plan->ranks[r].nlanes;
     items.total = items.lanes + items.chunks + items.regions + items.sems;
@@ -112,6 +112,10 @@ void peal_verify_parts_free(struct verify_parts *parts)
 {
     if (!parts->ctx)
         return;
+    if (parts->like)
+        peal_free(parts->ctx, parts->like, parts->count * sizeof(uint32_t));
+    if (parts->lanes_in)
+        peal_free(parts->ctx, parts->lanes_in, parts->count * sizeof(uint32_t));
     peal_free(parts->ctx, parts->of_lane, ((size_t)parts->lanes + 1) * sizeof(uint32_t));
     peal_free(parts->ctx, parts->of_chunk, ((size_t)parts->chunks + 1) * sizeof(uint32_t));
     peal_free(parts->ctx, parts->of_region, ((size_t)parts->regions + 1) * sizeof(uint32_t));

@@ -48,7 +48,7 @@ uint32_t peal_verify_value_cell(const struct verify_values *values, uint32_t val
     return value & VALUE_LEAF ? (value & ~VALUE_LEAF) % values->cells : values->nodes[value].cell;
 }
 
-static uint32_t leaf_rank(const struct verify_values *values, uint32_t leaf)
+uint32_t peal_verify_leaf_rank(const struct verify_values *values, uint32_t leaf)
 {
     return (leaf & ~VALUE_LEAF) / values->cells % values->nranks;
 }
@@ -74,19 +74,29 @@ static uint64_t mix(uint64_t a, uint64_t b, uint64_t c)
     return peal_hash64(bytes, sizeof bytes) | 2; /* neither none nor VERIFY_SHAPES_DIFFER */
 }
 
+uint64_t peal_verify_rank_shape(uint32_t rank)
+{
+    return mix(rank, 0, 0);
+}
+
+uint64_t peal_verify_sum_shape(uint64_t a, uint64_t b, uint32_t rounded)
+{
+    return a < b ? mix(a, b, 1 + rounded) : mix(b, a, 1 + rounded);
+}
+
 uint64_t peal_verify_value_shape(const struct verify_values *values, uint32_t value)
 {
-    if (value & VALUE_LEAF)
-        return mix(leaf_rank(values, value), 0, 0);
-    return values->nodes[value].shape;
+    if (!(value & VALUE_LEAF))
+        return values->nodes[value].shape;
+    uint32_t rank = peal_verify_leaf_rank(values, value);
+    return values->leaf_shape ? values->leaf_shape[rank] : peal_verify_rank_shape(rank);
 }
 
 static uint64_t shape_of(const struct verify_values *values, uint32_t a, uint32_t b,
                          uint32_t rounded)
 {
-    uint64_t x = peal_verify_value_shape(values, a);
-    uint64_t y = b == VALUE_NONE ? 0 : peal_verify_value_shape(values, b);
-    return x < y ? mix(x, y, 1 + rounded) : mix(y, x, 1 + rounded);
+    return peal_verify_sum_shape(peal_verify_value_shape(values, a),
+                                 b == VALUE_NONE ? 0 : peal_verify_value_shape(values, b), rounded);
 }
 
 int peal_verify_value_final(const struct verify_values *values, uint32_t value)
@@ -116,26 +126,18 @@ static const uint64_t *set_of(const struct verify_values *values, uint32_t node)
     return values->sets + (size_t)node * values->words;
 }
 
-static int set_has(const struct verify_values *values, uint32_t value, uint32_t rank)
+int peal_verify_value_has(const struct verify_values *values, uint32_t value, uint32_t rank)
 {
     if (value & VALUE_LEAF)
-        return leaf_rank(values, value) == rank;
+        return peal_verify_leaf_rank(values, value) == rank;
     return (int)(set_of(values, value)[rank / 64] >> (rank % 64) & 1);
-}
-
-uint32_t peal_verify_value_missing(const struct verify_values *values, uint32_t value)
-{
-    for (uint32_t rank = 0; rank < values->nranks; rank++)
-        if (!set_has(values, value, rank))
-            return rank;
-    return values->nranks;
 }
 
 static uint32_t common_rank(const struct verify_values *values, uint32_t a, uint32_t b)
 {
     if (a & VALUE_LEAF) {
-        uint32_t rank = leaf_rank(values, a);
-        return set_has(values, b, rank) ? rank : values->nranks;
+        uint32_t rank = peal_verify_leaf_rank(values, a);
+        return peal_verify_value_has(values, b, rank) ? rank : values->nranks;
     }
     if (b & VALUE_LEAF)
         return common_rank(values, b, a);
@@ -176,7 +178,7 @@ static peal_status rehash(struct verify_values *values)
 static void set_add(const struct verify_values *values, uint64_t *set, uint32_t value)
 {
     if (value & VALUE_LEAF) {
-        uint32_t rank = leaf_rank(values, value);
+        uint32_t rank = peal_verify_leaf_rank(values, value);
         set[rank / 64] |= 1ull << (rank % 64);
         return;
     }

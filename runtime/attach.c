@@ -122,7 +122,7 @@ static int is_foreign(const struct peal_comm *comm, const struct rt_operand *ope
 {
     if (operand->place != RT_PEER_IN && operand->place != RT_PEER_OUT)
         return 0;
-    const struct rt_board *board = rt_board(comm->base, &comm->layout, operand->owner);
+    const struct rt_board *board = rt_board(comm->base, &comm->layout, operand->rank);
     uint32_t reach = operand->place == RT_PEER_IN ? RT_REACH_IN : RT_REACH_OUT;
     return (atomic_load_explicit(&board->foreign, memory_order_relaxed) & reach) != 0;
 }
@@ -131,12 +131,12 @@ static int is_foreign(const struct peal_comm *comm, const struct rt_operand *ope
 static int reach(struct peal_comm *comm, const struct rt_operand *operand, int writes, char *here,
                  const char *at, size_t bytes)
 {
-    const struct rt_board *board = rt_board(comm->base, &comm->layout, operand->owner);
+    const struct rt_board *board = rt_board(comm->base, &comm->layout, operand->rank);
     uintptr_t base = (uintptr_t)atomic_load_explicit(&board->base, memory_order_relaxed);
     uintptr_t there = (uintptr_t)at - (uintptr_t)comm->base + base;
-    if (transfer(comm, operand->owner, writes, here, there, bytes))
+    if (transfer(comm, operand->rank, writes, here, there, bytes))
         return 1;
-    comm->lost = operand->owner;
+    comm->lost = operand->rank;
     return 0;
 }
 

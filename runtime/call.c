@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The collectives: from the caller's arguments to the run of a row. */
 #include "clock.h"
-#include "comm.h"
+#include "far.h"
 
 /* ---- the caller's buffers */
 
@@ -102,6 +102,7 @@ static inline peal_status begin(peal_comm *comm, const struct rt_call *call, str
         PEAL_TRY(rt_stage(comm, row, diag));
     if (comm->measures)
         comm->begun = rt_now_ns();
+    rt_far_enter(comm, row);
     enter(comm, row, in_place);
     *found = row;
     return PEAL_OK;
@@ -109,6 +110,7 @@ static inline peal_status begin(peal_comm *comm, const struct rt_call *call, str
 
 static inline void end(peal_comm *comm, struct rt_row *row)
 {
+    rt_far_leave(comm);
     if (comm->private_buffers) {
         rt_unstage(comm, row);
         row->staged += comm->shared_in != comm->in || comm->shared_out != comm->out;
@@ -123,10 +125,23 @@ static inline void end(peal_comm *comm, struct rt_row *row)
     comm->calls++;
 }
 
+static inline peal_status run(peal_comm *comm, struct rt_row *row, peal_diag *diag)
+{
+    peal_status status = rt_run(comm, row, diag);
+    if (status != PEAL_OK)
+        rt_far_cut(comm);
+    return status;
+}
+
 peal_status rt_call_begin(struct peal_comm *comm, const struct rt_call *call, struct rt_row **row,
                           peal_diag *diag)
 {
     return begin(comm, call, row, diag);
+}
+
+void rt_call_cut(struct peal_comm *comm)
+{
+    rt_far_cut(comm);
 }
 
 /* What is wrong with a rank's counts is told to all, so that they hear of it in the same call. */
@@ -158,7 +173,7 @@ static inline peal_status call(peal_comm *comm, const void *in, void *out, struc
     if (comm->lined)
         return rt_queue_call(comm, &asked, diag);
     PEAL_TRY(begin(comm, &asked, &row, diag));
-    PEAL_TRY(rt_run(comm, row, diag));
+    PEAL_TRY(run(comm, row, diag));
     end(comm, row);
     return PEAL_OK;
 }
@@ -232,7 +247,7 @@ peal_status peal_alltoallv(peal_comm *comm, const void *in, const size_t *send_c
     if (comm->lined)
         return rt_queue_call(comm, &asked, diag);
     PEAL_TRY(begin(comm, &asked, &row, diag));
-    PEAL_TRY(rt_run(comm, row, diag));
+    PEAL_TRY(run(comm, row, diag));
     return rt_call_end(comm, &asked, row, diag);
 }
 
@@ -240,6 +255,13 @@ peal_status peal_sendrecv(peal_comm *comm, const void *in, void *out, size_t cou
                           peal_dtype dtype, uint32_t from, uint32_t to, peal_diag *diag)
 {
     struct rt_args args = {PEAL_SENDRECV, from, to, dtype, PEAL_SUM, count};
+    return call(comm, in, out, args, diag);
+}
+
+peal_status peal_custom(peal_comm *comm, const void *in, void *out, size_t count, peal_dtype dtype,
+                        peal_op op, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_CUSTOM, 0, 0, dtype, op, count};
     return call(comm, in, out, args, diag);
 }
 

@@ -2,6 +2,7 @@
 /* Joining and leaving a world. */
 #include "comm.h"
 #include "clock.h"
+#include "far.h"
 
 #include <sched.h>
 #include <string.h>
@@ -12,10 +13,18 @@
 
 /* ---- the table */
 
-/* Threads may share a table; only one of them proves it. */
-static peal_status prove(struct peal_world *world, peal_table *table, peal_diag *diag)
+/* Threads may share a table; only one of them proves it. Slices are of a rank each, and their proof
+ * is of where they come from: what can be said of one alone is checked. */
+static peal_status prove(struct peal_world *world, peal_table *table, uint32_t rank,
+                         peal_diag *diag)
 {
     peal_status status = PEAL_OK;
+    const struct peal_plan *first = table->nrows ? table->rows[0].plan : NULL;
+    if (first && first->sliced && first->slice_rank != rank)
+        return peal_fail(diag, PEAL_ERR_ARG, "rank %u with the slices of rank %u", rank,
+                         first->slice_rank);
+    if (first && first->sliced)
+        return peal_table_check_slices(table, diag);
     (void)pthread_mutex_lock(&world->lock);
     if (!table->verified)
         status = peal_table_verify(table, NULL, NULL, NULL, diag);
@@ -23,7 +32,7 @@ static peal_status prove(struct peal_world *world, peal_table *table, peal_diag 
     return status;
 }
 
-static struct peal_hash128 digest_of(peal_ctx *ctx, const peal_table *table, peal_status *status)
+struct peal_hash128 rt_table_digest(peal_ctx *ctx, const peal_table *table, peal_status *status)
 {
     struct peal_buf buf;
     peal_buf_init(&buf, ctx, SIZE_MAX);
@@ -46,18 +55,18 @@ static int fits(const struct rt_layout *layout, const peal_table *table)
            need.scratch_bytes <= layout->scratch_bytes && need.count_bytes <= layout->count_bytes;
 }
 
-peal_status rt_table_check(struct peal_world *world, peal_table *table, struct peal_hash128 *digest,
-                           peal_diag *diag)
+peal_status rt_table_check(struct peal_world *world, peal_table *table, uint32_t rank,
+                           struct peal_hash128 *digest, peal_diag *diag)
 {
     peal_status status;
     for (uint32_t i = 0; i < table->nrows; i++)
         if (!table->rows[i].plan)
             return peal_fail(diag, PEAL_ERR_ARG, "row %u is not compiled", i);
-    PEAL_TRY(prove(world, table, diag));
+    PEAL_TRY(prove(world, table, rank, diag));
     if (!fits(&world->segment.layout, table))
         return peal_fail(diag, PEAL_ERR_RANGE,
                          "the world was made for a table that needs less memory");
-    *digest = digest_of(world->ctx, table, &status);
+    *digest = rt_table_digest(world->ctx, table, &status);
     return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "out of memory");
 }
 
@@ -103,9 +112,11 @@ static peal_status meet(struct peal_comm *comm, struct peal_hash128 digest, peal
 {
     uint64_t deadline = rt_now_ns() + (uint64_t)comm->timeout_ms * 1000000u;
     for (uint32_t r = 0; r < comm->nranks; r++)
-        if (r != comm->rank)
+        if (r != comm->rank && !rt_is_far(comm, r))
             PEAL_TRY(meet_one(comm, r, digest, deadline, diag));
-    return rt_attach_agree(comm, deadline, diag);
+    /* Whose memory lies on another host, no one attaches to: then none does, by the same rule on
+     * all ranks. */
+    return comm->far ? PEAL_OK : rt_attach_agree(comm, deadline, diag);
 }
 
 /* ---- creation */
@@ -132,6 +143,7 @@ static void fill(struct peal_comm *comm, struct peal_world *world, const peal_ta
                  uint32_t rank)
 {
     comm->world = world;
+    comm->far = world->job ? world->job->far : NULL;
     comm->ctx = world->ctx;
     comm->base = world->segment.base;
     comm->layout = world->segment.layout;
@@ -154,16 +166,23 @@ static void fill(struct peal_comm *comm, struct peal_world *world, const peal_ta
 static peal_status build(struct peal_comm *comm, const peal_table *table, peal_diag *diag)
 {
     peal_status status;
-    struct peal_hash128 digest = digest_of(comm->ctx, table, &status);
+    struct peal_hash128 digest = rt_table_digest(comm->ctx, table, &status);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "out of memory");
     /* All that can fail here does so before the others are told that this rank is there. */
-    PEAL_TRY(rt_queue_make(comm, diag));
-    PEAL_TRY(rt_image_make(comm, table, diag));
-    PEAL_TRY(rt_worker_start(comm, diag));
+    status = rt_queue_make(comm, diag);
+    if (status == PEAL_OK)
+        status = rt_image_make(comm, table, diag);
+    if (status == PEAL_OK)
+        status = rt_worker_start(comm, diag);
+    if (comm->world->job)
+        status = rt_job_agree(comm->world->job, status, diag);
+    if (status != PEAL_OK)
+        return status;
     set_patience(comm);
     PEAL_TRY(announce(comm, digest, diag));
-    return meet(comm, digest, diag);
+    PEAL_TRY(meet(comm, digest, diag));
+    return rt_far_start(comm, diag);
 }
 
 peal_status peal_comm_create(peal_world *world, peal_table *table, uint32_t rank, peal_diag *diag,
@@ -174,7 +193,10 @@ peal_status peal_comm_create(peal_world *world, peal_table *table, uint32_t rank
     if (table->nranks != world->segment.layout.nranks || rank >= table->nranks)
         return peal_fail(diag, PEAL_ERR_ARG, "rank %u of a world of %u with a table of %u", rank,
                          world->segment.layout.nranks, table->nranks);
-    PEAL_TRY(prove(world, table, diag));
+    if (world->job && world->job->rank != rank)
+        return peal_fail(diag, PEAL_ERR_ARG, "rank %u in a world joined as rank %u", rank,
+                         world->job->rank);
+    PEAL_TRY(prove(world, table, rank, diag));
     if (!fits(&world->segment.layout, table))
         return peal_fail(diag, PEAL_ERR_MISMATCH, "the world was made for another table");
     struct peal_comm *comm = peal_calloc(world->ctx, 1, sizeof *comm);
@@ -201,6 +223,7 @@ void peal_comm_destroy(peal_comm *comm)
         return;
     struct peal_world *world = comm->world;
     rt_queue_free(comm);
+    rt_far_stop(comm);
     rt_worker_stop(comm);
     rt_attach_free(comm);
     rt_trace_free(comm);
@@ -221,8 +244,10 @@ void *peal_mem_alloc(peal_comm *comm, size_t bytes)
     uint64_t taken = ((uint64_t)bytes + RT_PAGE - 1) & ~(uint64_t)(RT_PAGE - 1);
     if (taken > room)
         return NULL;
-    char *memory = comm->base + comm->layout.heap + comm->layout.heap_bytes * comm->rank;
-    memory += comm->heap_used;
+    uint64_t at = comm->layout.heap + comm->layout.heap_bytes * comm->rank + comm->heap_used;
+    if (comm->world->job && rt_segment_reserve(&comm->world->segment, at, taken, NULL) != PEAL_OK)
+        return NULL;
+    char *memory = comm->base + at;
     comm->heap_used += taken;
     return memory;
 }
@@ -233,6 +258,7 @@ void peal_comm_abort(peal_comm *comm)
         return;
     struct rt_error error = {.status = PEAL_ERR_ABORTED, .rank = comm->rank, .culprit = RT_NOBODY};
     rt_fail(comm->base, &error);
+    rt_far_fail(comm, &error);
 }
 
 peal_status peal_comm_get(const peal_comm *comm, peal_comm_info *info)

@@ -17,6 +17,7 @@ struct rt_sem_out {
     rt_word *cell;
     uint32_t sent;  /* issued; counts for ever, modulo 2^32 */
     rt_half raised; /* stored in the cell; behind `sent` while an engine has signals queued */
+    uint32_t far;   /* 1: of a rank of another host (far.h) */
 };
 
 struct rt_sem_in {
@@ -35,6 +36,7 @@ enum rt_kind {
     RT_PACKET, /* sm, with a packet among its operands */
     RT_WIRE,   /* sm: pack, unpack, or a fold with a wire slot among its sources */
     RT_ASYNC,  /* a transfer of another engine */
+    RT_FAR,    /* the same, to a rank of another host */
     RT_SIGNAL,
     RT_WAIT,
     RT_AWAIT,
@@ -55,7 +57,7 @@ struct rt_operand {
     uint8_t wire;    /* PLAN_WIRE_*: what the slot holds */
     uint32_t depth;  /* RT_SLOT: trip t is at (t mod depth) x trip_bytes */
     uint32_t writer; /* packet source: the rank that fills it */
-    uint32_t owner;  /* RT_PEER_*: whose buffer it is in */
+    uint32_t rank;   /* whose memory it is */
     uint64_t shift;  /* in and out: bytes from the chunk's place in the message to the one in the
                         buffer, modulo 2^64; of the count that the row knows, */
     uint64_t shift_blocks; /* and for any, in blocks */
@@ -109,6 +111,7 @@ struct rt_event {
     uint32_t issued; /* the lane's own count; the others follow it */
     uint32_t unread; /* the worker's: pieces not yet read and written; set by the lane before it */
     uint32_t unwritten; /* hands the transfer over */
+    uint32_t far;       /* 1: the last one went to another host */
     rt_half freed;
     rt_half delivered;
 };
@@ -211,6 +214,7 @@ static inline int rt_row_serves(const struct rt_row *row, struct rt_args args)
 }
 
 struct rt_worker;
+struct rt_far;
 
 /* One step of a lane, as it was. */
 struct rt_mark {
@@ -265,6 +269,7 @@ struct peal_comm {
     int lined; /* something is outstanding, or a thread sees to it: calls have to stand in line */
 
     struct peal_world *world;
+    struct rt_far *far; /* NULL: no rank is on another host */
     peal_ctx *ctx;
     struct rt_layout layout;
     uint32_t timeout_ms;
@@ -302,14 +307,18 @@ struct peal_comm {
     /* waiting long */
     uint64_t wait_start;
     uint64_t next_look;
+    uint64_t last_ask;
     uint64_t pid_space;
 };
 
 #define RT_BLOCK 1024u /* payload bytes of a packet step handled at once */
 
+struct rt_job;
+
 struct peal_world {
     peal_ctx *ctx;
     struct rt_segment segment;
+    struct rt_job *job; /* NULL: not joined */
     uint32_t timeout_ms;
     int private_buffers;
     uint64_t attach_bytes;
@@ -317,6 +326,8 @@ struct peal_world {
     pthread_mutex_t lock; /* over the verification of a table that threads share, and users */
     uint32_t users;
 };
+/* One without a segment yet; released, not freed. */
+peal_status rt_world_make(peal_ctx *ctx, struct peal_world **world, peal_diag *diag);
 void rt_world_retain(struct peal_world *world);
 void rt_world_release(struct peal_world *world);
 
@@ -336,8 +347,8 @@ void rt_trace_step(struct peal_comm *comm, const struct rt_row *row, const struc
                    uint64_t start);
 
 /* ---- comm.c: proves a table, and finds out whether the world has room for it. */
-peal_status rt_table_check(struct peal_world *world, peal_table *table, struct peal_hash128 *digest,
-                           peal_diag *diag);
+peal_status rt_table_check(struct peal_world *world, peal_table *table, uint32_t rank,
+                           struct peal_hash128 *digest, peal_diag *diag);
 
 /* ---- geometry.c: what follows from a call's arguments */
 peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row **row,
@@ -370,6 +381,8 @@ peal_status rt_counts_make(struct peal_comm *comm);
 void rt_counts_free(struct peal_comm *comm);
 /* Takes the caller's counts, none beyond a block's `count`. */
 void rt_counts_begin(struct peal_comm *comm, const size_t *send_counts, size_t count);
+rt_word *rt_count_place(const struct peal_comm *comm, const struct rt_step *step);
+uint64_t rt_count_told(const struct peal_comm *comm, uint32_t peer);
 void rt_count_tell(const struct peal_comm *comm, const struct rt_step *step);
 void rt_count_learn(struct peal_comm *comm, const struct rt_row *row, const struct rt_step *step);
 /* Elements that a block of this rank's input or output has, of `count`. */
@@ -398,6 +411,8 @@ struct rt_call {
 };
 peal_status rt_call_begin(struct peal_comm *comm, const struct rt_call *call, struct rt_row **row,
                           peal_diag *diag);
+/* It has failed: behind this, the caller's buffers are left alone. */
+void rt_call_cut(struct peal_comm *comm);
 peal_status rt_call_end(struct peal_comm *comm, const struct rt_call *call, struct rt_row *row,
                         peal_diag *diag);
 
@@ -449,6 +464,8 @@ struct rt_blocked {
 void rt_fail(char *base, const struct rt_error *error);
 /* Has the world failed? Then the status of the first error, and its text in *diag. */
 peal_status rt_failure(struct peal_comm *comm, peal_diag *diag);
+/* The same for anybody, and PEAL_OK where it has not. */
+peal_status rt_failure_now(const struct peal_comm *comm, peal_diag *diag);
 /* After a poll in vain. An error when the wait is over in vain, too. */
 peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag);
 /* The same for a caller who has other things to do. */

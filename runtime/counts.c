@@ -37,22 +37,27 @@ void rt_counts_begin(struct peal_comm *comm, const size_t *send_counts, size_t c
 }
 
 /* The copy that the present call's parity has. */
-static rt_word *present(const struct peal_comm *comm, const struct rt_step *step)
+rt_word *rt_count_place(const struct peal_comm *comm, const struct rt_step *step)
 {
     return step->counts + (comm->parity ? comm->layout.count_bytes / sizeof *step->counts : 0);
+}
+
+uint64_t rt_count_told(const struct peal_comm *comm, uint32_t peer)
+{
+    return comm->bad_counts ? RT_BAD_COUNT : comm->send_counts[peer];
 }
 
 /* Read behind the signal that follows. */
 void rt_count_tell(const struct peal_comm *comm, const struct rt_step *step)
 {
-    uint64_t count = comm->bad_counts ? RT_BAD_COUNT : comm->send_counts[step->peer];
-    atomic_store_explicit(present(comm, step), count, memory_order_relaxed);
+    atomic_store_explicit(rt_count_place(comm, step), rt_count_told(comm, step->peer),
+                          memory_order_relaxed);
 }
 
 /* The lowest of several bad senders: all ranks name the same one. */
 void rt_count_learn(struct peal_comm *comm, const struct rt_row *row, const struct rt_step *step)
 {
-    uint64_t count = atomic_load_explicit(present(comm, step), memory_order_relaxed);
+    uint64_t count = atomic_load_explicit(rt_count_place(comm, step), memory_order_relaxed);
     if (count > row->count) {
         count = 0;
         if (step->peer < comm->bad_sender)

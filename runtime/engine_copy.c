@@ -96,6 +96,7 @@ static void move_in_line(const struct rt_piece *pieces, uint32_t count, struct r
     for (uint32_t i = 0; i < count; i++)
         memcpy(pieces[i].dst, pieces[i].src, pieces[i].bytes);
     event->issued++;
+    event->far = 0;
     atomic_store_explicit(&event->freed, event->issued, memory_order_relaxed);
     atomic_store_explicit(&event->delivered, event->issued, memory_order_relaxed);
 }
@@ -116,6 +117,7 @@ int rt_async_move(struct peal_comm *comm, const struct rt_row *row, struct rt_la
         return 1;
     }
     event->issued++;
+    event->far = 0;
     event->unread = event->unwritten = count;
     struct item item = {
         .event = event, .pieces = pieces, .npieces = count, .number = event->issued};
@@ -136,6 +138,9 @@ int rt_async_signal(struct peal_comm *comm, struct rt_lane *lane, const struct r
     struct rt_worker *worker = comm->worker;
     struct rt_sem_out *sem = step->out;
     struct rt_event *event = step->after == PLAN_NO_EVENT ? NULL : &lane->events[step->after];
+    /* The worker does not wait for other hosts, and holds other lanes' signals meanwhile. */
+    if (event && event->far && !is_delivered(event, event->issued))
+        return 0;
     int clear = atomic_load_explicit(&sem->raised, memory_order_acquire) == sem->sent;
     int carried = comm->chaos && step->engine != PEAL_ENGINE_SM;
     if (clear && !carried && (!event || is_delivered(event, event->issued))) {

@@ -2,7 +2,7 @@
 /* Runs one call: the lanes of a rank as coroutines of the calling thread. A lane that has to
  * wait gives way to the next; when none can go on, wait.c is asked for patience. */
 #include "clock.h"
-#include "comm.h"
+#include "far.h"
 
 #define POLLS_PER_GLANCE 64u /* of a caller who has other things to do */
 
@@ -52,6 +52,8 @@ static inline enum outcome do_signal(struct peal_comm *comm, struct rt_lane *lan
                                      const struct rt_step *step)
 {
     struct rt_sem_out *sem = step->out;
+    if (sem->far)
+        return rt_far_signal(comm, lane, step) ? WENT : BLOCKED;
     if (comm->worker)
         return rt_async_signal(comm, lane, step) ? WENT : BLOCKED;
     rt_raise(sem->cell, ++sem->sent, comm->digest);
@@ -86,10 +88,13 @@ static inline enum outcome do_step(struct peal_comm *comm, const struct rt_row *
         return WENT;
     case RT_ASYNC:
         return rt_async_move(comm, row, lane, step) ? WENT : BLOCKED;
+    case RT_FAR:
+        return rt_far_move(comm, row, lane, step) ? WENT : BLOCKED;
     case RT_SIGNAL:
         return do_signal(comm, lane, step);
     case RT_TELL:
-        rt_count_tell(comm, step);
+        if (!step->out->far)
+            rt_count_tell(comm, step);
         return do_signal(comm, lane, step);
     case RT_LEARN:
         return do_learn(comm, row, step);
@@ -173,6 +178,7 @@ static peal_status broken(struct peal_comm *comm, const struct rt_row *row,
                              .step = lane->pc - lane->first,
                              .call = comm->stamp};
     rt_fail(comm->base, &error);
+    rt_far_fail(comm, &error);
     return rt_failure(comm, diag);
 }
 

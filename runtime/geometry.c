@@ -215,10 +215,22 @@ static peal_status check_args(const struct peal_comm *comm, const struct rt_args
     if ((unsigned)args->dtype >= PEAL_DTYPE_COUNT || (unsigned)args->op >= PEAL_OP_COUNT)
         return peal_fail(diag, PEAL_ERR_ARG, "dtype %d or op %d is not one of peal's",
                          (int)args->dtype, (int)args->op);
+    if (args->collective == PEAL_CUSTOM && args->op == PEAL_AVG)
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "custom has as many contributions as its blocks say, and no average");
     if (args->root >= comm->nranks || args->peer >= comm->nranks)
         return peal_fail(diag, PEAL_ERR_ARG, "rank %u is not one of %u",
                          args->root >= comm->nranks ? args->root : args->peer, comm->nranks);
     return PEAL_OK;
+}
+
+/* Blocks that are counted: a table has one custom collective. */
+static size_t counted_blocks(const struct peal_comm *comm, peal_collective collective)
+{
+    for (uint32_t i = 0; collective == PEAL_CUSTOM && i < comm->nrows; i++)
+        if (comm->rows[i].collective == PEAL_CUSTOM)
+            return comm->rows[i].blocks;
+    return peal_plan_collective(collective)->block_power ? comm->nranks : 1;
 }
 
 /* The size of the message, counted as peal.h says: of its N blocks, if it has more than one. */
@@ -226,7 +238,7 @@ peal_status rt_find(const struct peal_comm *comm, struct rt_args args, struct rt
                     peal_diag *diag)
 {
     PEAL_TRY(check_args(comm, &args, diag));
-    size_t blocks = peal_plan_collective(args.collective)->block_power ? comm->nranks : 1;
+    size_t blocks = counted_blocks(comm, args.collective);
     size_t bytes;
     if (peal_mul_overflows(args.count, peal_dtype_size(args.dtype), &bytes) ||
         peal_mul_overflows(bytes, blocks, &bytes))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes a table's programs for one rank: addresses instead of names, once at creation. */
-#include "comm.h"
+#include "far.h"
 
 #include <string.h>
 
@@ -55,6 +55,7 @@ static void decode_operand(const struct decode *d, const struct plan_operand *fr
 {
     struct peal_comm *comm = d->comm;
     memset(to, 0, sizeof *to);
+    to->rank = from->rank;
     int is_in = from->buffer == PLAN_BUF_IN;
     if (!is_in && from->buffer != PLAN_BUF_OUT) {
         decode_slot(d, from, to);
@@ -63,7 +64,6 @@ static void decode_operand(const struct decode *d, const struct plan_operand *fr
     struct rt_board *board = rt_board(comm->base, &comm->layout, from->rank);
     to->shift_blocks = shift_of(d, from);
     to->board = is_in ? &board->in : &board->out;
-    to->owner = from->rank;
     if (from->rank != comm->rank)
         to->place = is_in ? RT_PEER_IN : RT_PEER_OUT;
     else if (is_in)
@@ -238,8 +238,11 @@ static void decode_lane(struct decode *d, uint32_t number, uint32_t *nsteps)
     to->post = to->body + from->body;
     to->last = to->post + from->post;
     to->events = d->row->events ? d->row->events + (size_t)number * PLAN_EVENTS_MAX : NULL;
-    for (uint32_t i = 0; i < from->pre + from->body + from->post; i++)
-        decode_step(d, &d->rank->steps[from->first + i], &d->row->steps[(*nsteps)++]);
+    for (uint32_t i = 0; i < from->pre + from->body + from->post; i++) {
+        struct rt_step *step = &d->row->steps[(*nsteps)++];
+        decode_step(d, &d->rank->steps[from->first + i], step);
+        rt_far_mark(d->comm, d->row, step);
+    }
     count_waits(d->row, to);
 }
 
@@ -260,7 +263,8 @@ static void note_reach(struct rt_row *row, const struct plan_step *step, uint8_t
 /* Others' buffers are attached to by moves and folds of sm alone. */
 static void note_attach(struct decode *d, uint32_t rank, const struct plan_step *step)
 {
-    const struct plan_operand *operands = d->plan->ranks[rank].operands + step->operands;
+    const struct plan_operand *operands =
+        peal_plan_program(d->plan, rank)->operands + step->operands;
     uint8_t kind = move_kind(d, step, operands);
     int foreign = 0;
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
@@ -273,7 +277,8 @@ static void note_attach(struct decode *d, uint32_t rank, const struct plan_step 
 
 static void note_step(struct decode *d, uint32_t rank, const struct plan_step *step)
 {
-    const struct plan_operand *operands = d->plan->ranks[rank].operands + step->operands;
+    const struct plan_operand *operands =
+        peal_plan_program(d->plan, rank)->operands + step->operands;
     note_attach(d, rank, step);
     int reads_dst = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
@@ -302,11 +307,28 @@ static void note_engine(struct peal_comm *comm, struct rt_row *row, const struct
         comm->stand_ins |= 1u << step->engine;
 }
 
+/* Whoever has a slice does not know what others reach of its buffers: it may be all of them. Nor
+ * does it attach to theirs, which all ranks have to agree on. */
+static void note_unknown(struct decode *d)
+{
+    struct rt_row *row = d->row;
+    for (uint32_t i = 0; i < row->nchunks; i++) {
+        if (peal_plan_holds(d->plan, d->comm->rank, PLAN_BUF_IN, i))
+            row->reached[i] |= RT_REACH_IN;
+        if (peal_plan_holds(d->plan, d->comm->rank, PLAN_BUF_OUT, i))
+            row->reached[i] |= RT_REACH_OUT;
+    }
+    row->out_reread = 1;
+}
+
 static void note_ranks(struct decode *d)
 {
-    d->row->attachable = 1;
-    for (uint32_t r = 0; r < d->plan->nranks; r++) {
-        const struct plan_rank *rank = &d->plan->ranks[r];
+    if (d->plan->sliced)
+        note_unknown(d);
+    else
+        d->row->attachable = !d->plan->sliced; /* what the others do is not known */
+    for (uint32_t r = peal_plan_first(d->plan); r < peal_plan_end(d->plan); r++) {
+        const struct plan_rank *rank = peal_plan_program(d->plan, r);
         for (uint32_t i = 0; i < rank->nsteps; i++) {
             const struct plan_step *step = &rank->steps[i];
             note_engine(d->comm, d->row, rank, step);
@@ -359,21 +381,22 @@ static peal_status copy_weights(struct decode *d)
     return PEAL_OK;
 }
 
-/* Of a list of pairs, whose blocks lie anywhere: which ones, of the input and then the output. */
+/* Of blocks that lie anywhere: which ones, of the input and then the output. */
 static peal_status list_blocks(struct decode *d)
 {
     struct rt_row *row = d->row;
-    if (!d->plan->npairs)
+    uint32_t blocks = peal_plan_blocks(d->plan), each = d->plan->nchunks / blocks;
+    if (!peal_plan_scattered(d->plan))
         return PEAL_OK;
     row->listed = peal_calloc(d->comm->ctx, (size_t)row->in.blocks + row->out.blocks + 1,
                               sizeof *row->listed);
     if (!row->listed)
         return PEAL_ERR_MEMORY;
     uint32_t in = 0, out = row->in.blocks;
-    for (uint32_t i = 0; i < d->plan->npairs; i++) {
-        if (d->plan->pairs[2 * (size_t)i] == d->comm->rank)
+    for (uint32_t i = 0; i < blocks; i++) {
+        if (peal_plan_holds(d->plan, d->comm->rank, PLAN_BUF_IN, i * each))
             row->listed[in++] = i;
-        if (d->plan->pairs[2 * (size_t)i + 1] == d->comm->rank)
+        if (peal_plan_holds(d->plan, d->comm->rank, PLAN_BUF_OUT, i * each))
             row->listed[out++] = i;
     }
     return PEAL_OK;
@@ -515,8 +538,10 @@ static peal_status make_rows(struct peal_comm *comm, const peal_table *table)
     comm->nrows = table->nrows;
     for (uint32_t i = 0; i < table->nrows; i++) {
         const struct peal_plan *plan = table->rows[i].plan;
-        struct decode d = {
-            .comm = comm, .plan = plan, .rank = &plan->ranks[comm->rank], .row = &comm->rows[i]};
+        struct decode d = {.comm = comm,
+                           .plan = plan,
+                           .rank = peal_plan_program(plan, comm->rank),
+                           .row = &comm->rows[i]};
         PEAL_TRY(make_row(&d));
     }
     return PEAL_OK;

@@ -69,7 +69,7 @@ static peal_status make_ready(struct peal_comm *comm, peal_table *table, struct 
     if (table->nranks != comm->nranks)
         return peal_fail(diag, PEAL_ERR_ARG, "a table of %u ranks for %u", table->nranks,
                          comm->nranks);
-    PEAL_TRY(rt_table_check(comm->world, table, digest, diag));
+    PEAL_TRY(rt_table_check(comm->world, table, comm->rank, digest, diag));
     PEAL_TRY(rt_rows_make(next, table, diag));
     if (comm->attaches)
         PEAL_TRY(rt_attach_buffer(next, diag));
@@ -83,6 +83,8 @@ peal_status peal_comm_replace(peal_comm *comm, peal_table *table, peal_diag *dia
         return peal_fail(diag, PEAL_ERR_ARG, "a comm and a table are needed");
     if (comm->lined)
         return peal_fail(diag, PEAL_ERR_ARG, "calls are outstanding, or a thread sees to them");
+    if (comm->far)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "ranks are on several hosts");
     if (comm->failed || rt_world_failed(comm))
         return rt_failure(comm, diag);
     struct peal_comm next = *comm;

@@ -177,10 +177,11 @@ static int open_sized(const char *name, uint64_t *bytes)
 
 static int same_layout(const struct rt_layout *a, const struct rt_layout *b)
 {
-    return a->nranks == b->nranks && a->nsems == b->nsems && a->packet_bytes == b->packet_bytes &&
-           a->scratch_bytes == b->scratch_bytes && a->heap_bytes == b->heap_bytes &&
-           a->boards == b->boards && a->sems == b->sems && a->packets == b->packets &&
-           a->scratch == b->scratch && a->heap == b->heap && a->total == b->total;
+    return a->nranks == b->nranks && a->nsems == b->nsems && a->count_bytes == b->count_bytes &&
+           a->packet_bytes == b->packet_bytes && a->scratch_bytes == b->scratch_bytes &&
+           a->heap_bytes == b->heap_bytes && a->boards == b->boards && a->sems == b->sems &&
+           a->counts == b->counts && a->packets == b->packets && a->scratch == b->scratch &&
+           a->heap == b->heap && a->total == b->total;
 }
 
 /* Another process wrote the header: only what our own table confirms is believed. */
@@ -191,6 +192,7 @@ static peal_status check_head(const struct rt_head *head, uint64_t bytes,
     struct rt_layout theirs = head->layout;
     struct rt_layout ours = {.nranks = wanted->nranks,
                              .nsems = wanted->nsems,
+                             .count_bytes = wanted->count_bytes,
                              .packet_bytes = wanted->packet_bytes,
                              .scratch_bytes = wanted->scratch_bytes,
                              .heap_bytes = pages(theirs.heap_bytes)};
@@ -250,6 +252,28 @@ peal_status rt_segment_attach(const struct rt_layout *layout, const char *name, 
     }
     *segment = made;
     return PEAL_OK;
+}
+
+/* Kernels before 5.14 do not know it: there a full /dev/shm is found out when it is touched. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+peal_status rt_segment_reserve(const struct rt_segment *segment, uint64_t at, uint64_t bytes,
+                               peal_diag *diag)
+{
+    int failed;
+    if (bytes == 0)
+        return PEAL_OK;
+    do
+        failed = madvise(segment->base + at, (size_t)bytes, MADV_POPULATE_WRITE) != 0;
+    while (failed && errno == EINTR);
+    if (!failed || errno == EINVAL)
+        return PEAL_OK;
+    return peal_fail(diag, PEAL_ERR_MEMORY,
+                     "no %llu bytes of shared memory to be had (is "
+                     "/dev/shm full?)",
+                     (unsigned long long)bytes);
 }
 
 void rt_segment_unlink(struct rt_segment *segment)

@@ -52,6 +52,17 @@ enum rt_abort {
     RT_FAILED = 2
 };
 
+/* Why a peer is missed. */
+enum rt_reason {
+    RT_FINE,
+    RT_DIED,
+    RT_GONE, /* its connections are */
+    RT_LEFT,
+    RT_STOPPED,
+    RT_SILENT,
+    RT_DAMAGED /* what came from it was */
+};
+
 /* The first error: what one rank saw, told by all. */
 struct rt_error {
     int32_t status;
@@ -60,6 +71,7 @@ struct rt_error {
     uint32_t lane;
     uint32_t step;
     uint32_t call;
+    uint32_t reason; /* enum rt_reason, of PEAL_ERR_PEER */
 };
 #define RT_NOBODY UINT32_MAX
 
@@ -141,6 +153,9 @@ peal_status rt_segment_create(const struct rt_layout *layout, const char *name,
  * the heap is as large as its maker said. */
 peal_status rt_segment_attach(const struct rt_layout *layout, const char *name, uint32_t timeout_ms,
                               struct rt_segment *segment, peal_diag *diag);
+/* Takes the memory of [at, at + bytes) now; ERR_MEMORY when there is none. */
+peal_status rt_segment_reserve(const struct rt_segment *segment, uint64_t at, uint64_t bytes,
+                               peal_diag *diag);
 void rt_segment_unlink(struct rt_segment *segment);
 void rt_segment_unmap(struct rt_segment *segment);
 

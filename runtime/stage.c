@@ -43,7 +43,11 @@ static peal_status reserve_staging(struct peal_comm *comm, uint64_t bytes, peal_
                          "use a larger heap, or buffers of peal_mem_alloc",
                          (unsigned long long)need, (unsigned long long)(2 * room));
     uint64_t area = area_bytes(comm);
-    comm->staged_bytes = need < area && area <= room ? area : need;
+    uint64_t take = need < area && area <= room ? area : need;
+    uint64_t end = comm->layout.heap + comm->layout.heap_bytes * (comm->rank + 1ull);
+    if (comm->world->job)
+        PEAL_TRY(rt_segment_reserve(&comm->world->segment, end - 2 * take, 2 * take, diag));
+    comm->staged_bytes = take;
     return PEAL_OK;
 }
 

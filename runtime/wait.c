@@ -2,7 +2,7 @@
 /* The slow side of waiting: deadlines, peers that died or call something else, and the record
  * of the first error, from which all ranks tell the same story. */
 #include "clock.h"
-#include "comm.h"
+#include "far.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,7 @@
 #define DOZE_NS 200000000u /* after this long, sleep rather than yield */
 #define DOZE_US 100u
 #define YIELDS_PER_LOOK 32u
+#define ASK_NS 100000000u /* between questions to other hosts */
 #define ERROR_WORDS (sizeof(struct rt_error) / 4)
 
 /* ---- the record */
@@ -51,34 +52,80 @@ static int read_error(char *base, struct rt_error *error)
     return 1;
 }
 
+/* "rank 5", and its host where there are several. */
+#define WHO_TEXT 96
+static const char *who(const struct peal_comm *comm, uint32_t rank, char *text)
+{
+    const char *host = peal_world_host(comm->world, rank);
+    (void)snprintf(text, WHO_TEXT, host ? "rank %u on %s" : "rank %u", (unsigned)rank, host);
+    return text;
+}
+
+static const char *fate(uint32_t reason)
+{
+    switch ((enum rt_reason)reason) {
+    case RT_GONE:
+        return "is gone (it ended, or the network was cut)";
+    case RT_LEFT:
+        return "has left";
+    case RT_STOPPED:
+        return "is stopped";
+    case RT_SILENT:
+        return "does not answer";
+    case RT_DAMAGED:
+        return "sent damaged data";
+    default:
+        return "died";
+    }
+}
+
+/* To all but the one whose patience ended, a peer has given up. */
+static peal_status tell_timeout(const struct peal_comm *comm, const struct rt_error *error,
+                                peal_status status, peal_diag *diag)
+{
+    char seer[WHO_TEXT], culprit[WHO_TEXT];
+    (void)who(comm, error->rank, seer);
+    if (error->culprit == RT_NOBODY)
+        return peal_fail(diag, status,
+                         "%s, lane %u, step %u, call %u: waited %u ms for its own transfers", seer,
+                         error->lane, error->step, error->call, comm->timeout_ms);
+    return peal_fail(diag, status, "%s, lane %u, step %u, call %u: waited %u ms for %s", seer,
+                     error->lane, error->step, error->call, comm->timeout_ms,
+                     who(comm, error->culprit, culprit));
+}
+
 static peal_status tell_about(const struct peal_comm *comm, const struct rt_error *error,
                               peal_diag *diag)
 {
+    char seer[WHO_TEXT], culprit[WHO_TEXT];
     peal_status status = (peal_status)error->status;
-    int own = error->rank == comm->rank;
+    (void)who(comm, error->rank, seer);
+    (void)who(comm, error->culprit, culprit);
     switch (status) {
     case PEAL_ERR_ABORTED:
-        return peal_fail(diag, status, "rank %u aborted", error->rank);
+        return peal_fail(diag, status, "%s aborted", seer);
     case PEAL_ERR_MISMATCH:
         return peal_fail(diag, status,
-                         "rank %u, lane %u, step %u, call %u: rank %u makes another call "
+                         "%s, lane %u, step %u, call %u: %s makes another call "
                          "(collective, root, count, type, operation, in place or not, plan)",
-                         error->rank, error->lane, error->step, error->call, error->culprit);
+                         seer, error->lane, error->step, error->call, culprit);
     case PEAL_ERR_PEER:
-        return peal_fail(diag, status, "rank %u died; rank %u, lane %u, step %u, call %u needs it",
-                         error->culprit, error->rank, error->lane, error->step, error->call);
+        return peal_fail(diag, status, "%s %s; %s, lane %u, step %u, call %u needs it", culprit,
+                         fate(error->reason), seer, error->lane, error->step, error->call);
     default:
-        if (error->culprit == RT_NOBODY)
-            return peal_fail(diag, own ? PEAL_ERR_TIMEOUT : PEAL_ERR_PEER,
-                             "rank %u, lane %u, step %u, call %u: waited %u ms for its own "
-                             "transfers",
-                             error->rank, error->lane, error->step, error->call, comm->timeout_ms);
-        /* To all but the one whose patience ended, a peer has given up. */
-        return peal_fail(diag, own ? PEAL_ERR_TIMEOUT : PEAL_ERR_PEER,
-                         "rank %u, lane %u, step %u, call %u: waited %u ms for rank %u",
-                         error->rank, error->lane, error->step, error->call, comm->timeout_ms,
-                         error->culprit);
+        return tell_timeout(comm, error,
+                            error->rank == comm->rank ? PEAL_ERR_TIMEOUT : PEAL_ERR_PEER, diag);
     }
+}
+
+peal_status rt_failure_now(const struct peal_comm *comm, peal_diag *diag)
+{
+    struct rt_error error;
+    if (!rt_world_failed(comm))
+        return PEAL_OK;
+    if (!read_error(comm->base, &error))
+        return peal_fail(diag, PEAL_ERR_PEER, "a rank died while it recorded an error");
+    return tell_about(comm, &error, diag);
 }
 
 peal_status rt_failure(struct peal_comm *comm, peal_diag *diag)
@@ -103,87 +150,176 @@ uint64_t rt_pid_space(void)
     return stat("/proc/self/ns/pid", &about) == 0 ? (uint64_t)about.st_ino : 0;
 }
 
-/* A child that nobody has waited for still has its pid, but runs no more. */
-static int is_zombie(uint32_t pid)
+/* As the kernel shows it: 'Z' and 'X' run no more, although a child that nobody has waited for
+ * still has its pid; 'T' and 't' are stopped. 0: unknown. */
+static char process_state(uint32_t pid)
 {
     char text[512];
     (void)snprintf(text, sizeof text, "/proc/%u/stat", (unsigned)pid);
-    int fd = open(text, O_RDONLY);
+    int fd = open(text, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return 0;
     ssize_t got = read(fd, text, sizeof text - 1);
     (void)close(fd);
     text[got > 0 ? got : 0] = '\0';
     const char *end = strrchr(text, ')');
-    return end && (strncmp(end, ") Z", 3) == 0 || strncmp(end, ") X", 3) == 0);
+    return end && end[1] == ' ' ? end[2] : 0;
 }
 
-/* One that has returned from this call, and then ended, is missed by nobody in it. */
-static int is_dead(const struct peal_comm *comm, struct rt_board *board)
+/* The process of a near rank, if it can be looked at; 0: not, or it is this one. */
+static uint32_t pid_of(const struct peal_comm *comm, struct rt_board *board)
 {
     if (atomic_load_explicit(&board->joined, memory_order_acquire) != 2)
         return 0;
     uint32_t pid = atomic_load_explicit(&board->pid, memory_order_relaxed);
     uint64_t space = atomic_load_explicit(&board->pid_space, memory_order_relaxed);
-    if (comm->pid_space == 0 || space != comm->pid_space || pid == (uint32_t)getpid())
-        return 0;
-    if (!(kill((pid_t)pid, 0) != 0 && errno == ESRCH) && !is_zombie(pid))
-        return 0;
-    uint32_t done = atomic_load_explicit(&board->done, memory_order_acquire);
-    return (int32_t)(done - comm->stamp) < 0;
+    return comm->pid_space == 0 || space != comm->pid_space || pid == (uint32_t)getpid() ? 0 : pid;
 }
 
-/* Looks for the cause of a long wait. *late: a rank that has not entered this call. */
-static peal_status look_at_peers(const struct peal_comm *comm, uint32_t *culprit, uint32_t *late)
+static int has_ended(uint32_t pid)
 {
-    *late = RT_NOBODY;
-    for (uint32_t r = 0; r < comm->nranks; r++) {
+    char state = process_state(pid);
+    return (kill((pid_t)pid, 0) != 0 && errno == ESRCH) || state == 'Z' || state == 'X';
+}
+
+/* What is known of a rank that others wait for; RT_FINE: nothing against it. *quiet: that it is
+ * stopped or silent, which may change. */
+static enum rt_reason fate_of(const struct peal_comm *comm, uint32_t rank, enum rt_reason *quiet)
+{
+    struct rt_board *board = rt_board(comm->base, &comm->layout, rank);
+    *quiet = RT_FINE;
+    if (rt_is_far(comm, rank)) {
+        uint64_t heard;
+        enum far_state state = rt_far_state(comm, rank, &heard);
+        if (rt_now_ns() > heard + (uint64_t)comm->timeout_ms * 500000u)
+            *quiet = RT_SILENT;
+        return state == FAR_GONE ? RT_GONE : state == FAR_LEFT ? RT_LEFT : RT_FINE;
+    }
+    uint32_t pid = pid_of(comm, board);
+    if (pid == 0)
+        return RT_FINE;
+    if (has_ended(pid))
+        return RT_DIED;
+    if ((process_state(pid) | 0x20) == 't')
+        *quiet = RT_STOPPED;
+    return RT_FINE;
+}
+
+/* One that has returned from this call, and then ended, is missed by nobody in it. */
+static enum rt_reason missed(const struct peal_comm *comm, uint32_t rank, enum rt_reason *quiet)
+{
+    enum rt_reason reason = fate_of(comm, rank, quiet);
+    struct rt_board *board = rt_board(comm->base, &comm->layout, rank);
+    uint32_t done = atomic_load_explicit(&board->done, memory_order_acquire);
+    return (int32_t)(done - comm->stamp) < 0 ? reason : RT_FINE;
+}
+
+/* What is behind a long wait. */
+struct cause {
+    peal_status status; /* PEAL_OK: nothing that patience could not mend */
+    uint32_t culprit;
+    enum rt_reason reason;
+    uint32_t late;  /* a rank that has not entered this call */
+    uint32_t quiet; /* one that is stopped or does not answer */
+    enum rt_reason why_quiet;
+};
+
+static void look_at_peers(const struct peal_comm *comm, struct cause *cause)
+{
+    *cause = (struct cause){.culprit = RT_NOBODY, .late = RT_NOBODY, .quiet = RT_NOBODY};
+    for (uint32_t r = 0; r < comm->nranks && cause->status == PEAL_OK; r++) {
+        enum rt_reason quiet;
         if (r == comm->rank)
             continue;
         struct rt_board *board = rt_board(comm->base, &comm->layout, r);
         uint64_t call = atomic_load_explicit(&board->call, memory_order_acquire);
-        *culprit = r;
+        cause->culprit = r;
         if ((uint32_t)call == comm->stamp && (uint32_t)(call >> 32) != comm->digest)
-            return PEAL_ERR_MISMATCH;
-        if (*late == RT_NOBODY && (int32_t)((uint32_t)call - comm->stamp) < 0)
-            *late = r;
-        if (is_dead(comm, board))
-            return PEAL_ERR_PEER;
+            cause->status = PEAL_ERR_MISMATCH;
+        if (cause->late == RT_NOBODY && (int32_t)((uint32_t)call - comm->stamp) < 0)
+            cause->late = r;
+        cause->reason = missed(comm, r, &quiet);
+        if (cause->reason != RT_FINE && cause->status == PEAL_OK)
+            cause->status = PEAL_ERR_PEER;
+        if (quiet != RT_FINE && cause->quiet == RT_NOBODY) {
+            cause->quiet = r;
+            cause->why_quiet = quiet;
+        }
+    }
+}
+
+peal_status peal_comm_lost(peal_comm *comm, unsigned char *lost)
+{
+    struct rt_error error = {.culprit = RT_NOBODY};
+    if (!comm || !lost)
+        return PEAL_ERR_ARG;
+    if (rt_world_failed(comm))
+        (void)read_error(comm->base, &error);
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        enum rt_reason quiet;
+        /* What others have found out is known before this rank finds it itself. */
+        int told = error.status == PEAL_ERR_PEER && error.culprit == r;
+        enum rt_reason fate = fate_of(comm, r, &quiet);
+        int alive = fate == RT_LEFT || (fate == RT_FINE && quiet == RT_FINE);
+        lost[r] = r != comm->rank && (told || !alive);
     }
     return PEAL_OK;
+}
+
+peal_status peal_comm_error(const peal_comm *comm, peal_diag *diag)
+{
+    return comm ? rt_failure_now(comm, diag) : peal_fail(diag, PEAL_ERR_ARG, "no comm");
 }
 
 /* ---- waiting */
 
 static peal_status give_up(struct peal_comm *comm, const struct rt_blocked *blocked,
-                           peal_status status, uint32_t culprit, peal_diag *diag)
+                           const struct cause *cause, peal_diag *diag)
 {
-    struct rt_error error = {.status = status,
+    struct rt_error error = {.status = cause->status,
                              .rank = comm->rank,
-                             .culprit = culprit,
+                             .culprit = cause->culprit,
                              .lane = blocked->lane,
                              .step = blocked->step,
-                             .call = comm->stamp};
+                             .call = comm->stamp,
+                             .reason = cause->reason};
     rt_fail(comm->base, &error);
+    rt_far_fail(comm, &error);
     return rt_failure(comm, diag);
+}
+
+/* A deadline is over: who is to blame? One that is known to do nothing, else one that has not
+ * come, else the one that this rank waits for. */
+static void blame(const struct rt_blocked *blocked, struct cause *cause)
+{
+    cause->status = PEAL_ERR_TIMEOUT;
+    cause->culprit = cause->late != RT_NOBODY ? cause->late : blocked->culprit;
+    if (cause->quiet == RT_NOBODY)
+        return;
+    cause->status = PEAL_ERR_PEER;
+    cause->culprit = cause->quiet;
+    cause->reason = cause->why_quiet;
 }
 
 static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked, uint64_t now,
                         peal_diag *diag)
 {
-    uint32_t culprit;
-    uint32_t late;
+    struct cause cause;
     atomic_store_explicit(&comm->board->lane, blocked->lane, memory_order_relaxed);
     atomic_store_explicit(&comm->board->step, blocked->step, memory_order_relaxed);
     atomic_store_explicit(&comm->board->awaited, blocked->culprit, memory_order_relaxed);
     atomic_store_explicit(&comm->board->waiting, comm->stamp, memory_order_release);
-    peal_status found = look_at_peers(comm, &culprit, &late);
-    if (found != PEAL_OK)
-        return give_up(comm, blocked, found, culprit, diag);
+    look_at_peers(comm, &cause);
+    if (cause.status != PEAL_OK)
+        return give_up(comm, blocked, &cause, diag);
+    if (comm->far && now - comm->last_ask > ASK_NS) {
+        comm->last_ask = now;
+        rt_far_ask(comm);
+    }
     if (now - comm->wait_start < (uint64_t)comm->timeout_ms * 1000000u)
         return PEAL_OK;
-    culprit = late != RT_NOBODY ? late : blocked->culprit;
-    return give_up(comm, blocked, PEAL_ERR_TIMEOUT, culprit, diag);
+    blame(blocked, &cause);
+    return give_up(comm, blocked, &cause, diag);
 }
 
 peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A world: the segment in which ranks meet. Lives as long as its handle or any comm in it. */
 #include "comm.h"
+#include "job.h"
 
 #include <string.h>
 
@@ -47,6 +48,21 @@ static peal_status map_segment(const peal_world_params *params, const peal_table
     return rt_segment_attach(&layout, params->shm_name, world->timeout_ms, &world->segment, diag);
 }
 
+peal_status rt_world_make(peal_ctx *ctx, struct peal_world **world_out, peal_diag *diag)
+{
+    struct peal_world *world = peal_calloc(ctx, 1, sizeof *world);
+    if (!world)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    world->ctx = ctx;
+    world->users = 1;
+    if (pthread_mutex_init(&world->lock, NULL) != 0) {
+        peal_free(ctx, world, sizeof *world);
+        return peal_fail(diag, PEAL_ERR_MEMORY, "no mutex to be had");
+    }
+    *world_out = world;
+    return PEAL_OK;
+}
+
 peal_status peal_world_create(peal_ctx *ctx, const peal_world_params *given,
                               const peal_table *table, peal_diag *diag, peal_world **world_out)
 {
@@ -57,19 +73,12 @@ peal_status peal_world_create(peal_ctx *ctx, const peal_world_params *given,
     if (status != PEAL_OK)
         return peal_fail(diag, status, "world parameters of an unknown size");
     PEAL_TRY(check_params(&params, table, diag));
-    struct peal_world *world = peal_calloc(ctx, 1, sizeof *world);
-    if (!world)
-        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
-    world->ctx = ctx;
-    world->users = 1;
+    struct peal_world *world = NULL;
+    PEAL_TRY(rt_world_make(ctx, &world, diag));
     world->timeout_ms = params.timeout_ms ? params.timeout_ms : DEFAULT_TIMEOUT_MS;
     world->private_buffers = params.private_buffers;
     world->attach_bytes = params.attach_bytes ? params.attach_bytes : DEFAULT_ATTACH;
     world->chaos = params.chaos_seed;
-    if (pthread_mutex_init(&world->lock, NULL) != 0) {
-        peal_free(ctx, world, sizeof *world);
-        return peal_fail(diag, PEAL_ERR_MEMORY, "no mutex to be had");
-    }
     status = map_segment(&params, table, world, diag);
     if (status != PEAL_OK) {
         rt_world_release(world);
@@ -93,6 +102,7 @@ void rt_world_release(struct peal_world *world)
     (void)pthread_mutex_unlock(&world->lock);
     if (users > 0)
         return;
+    rt_job_free(world->job);
     rt_segment_unlink(&world->segment);
     rt_segment_unmap(&world->segment);
     (void)pthread_mutex_destroy(&world->lock);

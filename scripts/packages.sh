@@ -4,12 +4,12 @@
 
 # To build and run peal.
 packages_required=(build-essential cmake ninja-build pkg-config libxml2-dev libxxhash-dev
-    libjansson-dev)
+    libjansson-dev nettle-dev liblua5.4-dev)
 # To build what is optional, so that it is at least configured.
-packages_optional=(liblua5.4-dev libibverbs-dev)
+packages_optional=(libibverbs-dev libpmix-dev)
 # To test it.
 packages_test=(check libsubunit-dev clang clang-format libxml2-utils shellcheck
-    python3-jsonschema graphviz libsimgrid-dev)
+    python3-jsonschema graphviz libsimgrid-dev chromium fonts-dejavu-core lua5.4)
 
 package_missing() {
     [ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" != "ii " ]

@@ -169,11 +169,14 @@ static peal_status read_first(struct cluster_reader *reader, const struct topo_e
             PEAL_TRY(peal_topo_cluster_cost(reader, child));
         else if (peal_streq(child->name, "reduce"))
             PEAL_TRY(peal_topo_cluster_reduce(reader, child));
+        else if (peal_streq(child->name, "memory"))
+            PEAL_TRY(peal_topo_cluster_memory(reader, child));
         else if (peal_streq(child->name, "network"))
             PEAL_TRY(read_network(reader, child));
         else if (!peal_streq(child->name, "host"))
             return peal_topo_cluster_refuse(reader, child, "not an element of <peal>",
-                                            "<host>, <network>, <cost> or <reduce>");
+                                            "<host>, <network>, <cost>, <reduce> or "
+                                            "<memory>");
     }
     return PEAL_OK;
 }

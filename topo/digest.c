@@ -75,6 +75,20 @@ static void put_type(struct peal_buf *buf, const struct topo_type *type)
     }
 }
 
+/* Nothing, where nothing was measured. */
+static void put_memory(struct peal_buf *buf, const struct topo_memory *memory)
+{
+    for (int use = 0; use < TOPO_USES && memory->count[0]; use++) {
+        put(buf, memory->count[use]);
+        for (uint32_t i = 0; i < memory->count[use]; i++) {
+            put_real(buf, memory->rate[use][i].bytes);
+            put_real(buf, memory->rate[use][i].gbs);
+        }
+    }
+    if (memory->count[0])
+        put_real(buf, memory->entry_us);
+}
+
 static void put_profile(struct peal_buf *buf, const struct topo_profile *profile)
 {
     for (int c = 0; c < PEAL_LINK_CLASS_COUNT; c++) {
@@ -87,6 +101,7 @@ static void put_profile(struct peal_buf *buf, const struct topo_profile *profile
         }
     }
     put_real(buf, profile->reduce_gbs);
+    put_memory(buf, &profile->memory);
 }
 
 static void put_orders(struct peal_buf *buf, const struct topo_orders *orders)

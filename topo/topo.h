@@ -90,6 +90,23 @@ void peal_topo_engine_cost(const peal_fabric *fabric, peal_link_class link_class
 /* One hop over a path by an engine: its start-up and gap, and the part of the bandwidth it gets. */
 void peal_topo_hop_cost(const peal_fabric *fabric, const struct topo_path *path, peal_engine engine,
                         struct topo_engine_cost *cost);
+/* Of ranks that share one host's memory, measured (cluster_memory.c): how fast one of them copies,
+ * by the bytes of the message, and what a call takes besides its steps. */
+enum topo_rate_use { TOPO_USE_LOAD, TOPO_USE_EXCHANGE, TOPO_USES };
+#define TOPO_RATES_MAX 32u
+struct topo_rate {
+    double bytes;
+    double gbs;
+};
+struct topo_memory {
+    double entry_us;
+    uint32_t count[TOPO_USES];
+    struct topo_rate rate[TOPO_USES][TOPO_RATES_MAX];
+};
+/* NULL: not measured. */
+const struct topo_memory *peal_topo_memory(const peal_fabric *fabric);
+/* Copying as much as the message is. */
+double peal_topo_memory_us(const struct topo_memory *memory, enum topo_rate_use use, double bytes);
 /* What one lane moves: the mean of what it reads and what it writes, 1e9 bytes per second. */
 double peal_topo_lane_gbs(const peal_fabric *fabric, uint32_t rank);
 /* Transfers that a rank's copy engines carry at a time. */

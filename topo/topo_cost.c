@@ -175,8 +175,14 @@ int peal_topo_rank_accelerates(const peal_fabric *fabric, uint32_t rank)
     return !peal_topo_at_rank(fabric, rank).type->shared_memory;
 }
 
+#define LANE_BYTES 1e6 /* the message that a lane's rate is told for */
+
 double peal_topo_lane_gbs(const peal_fabric *fabric, uint32_t rank)
 {
+    const struct topo_memory *memory = peal_topo_memory(fabric);
+
+    if (memory)
+        return LANE_BYTES / (peal_topo_memory_us(memory, TOPO_USE_EXCHANGE, LANE_BYTES) * 1e3);
     return peal_topo_constant(peal_topo_rank_accelerates(fabric, rank) ? TOPO_LANE
                                                                        : TOPO_LANE_HOST);
 }

@@ -143,7 +143,7 @@ typedef enum peal_op {
 /* What a call moves, and how its bytes are counted (as nccl-tests counts them): one rank's
  * buffer for allreduce, reduce and broadcast; what goes from one rank to another for sendrecv; the
  * whole buffer of N blocks for reduce-scatter, allgather, scatter, gather and alltoall; for
- * alltoallv that of N full blocks. */
+ * alltoallv that of N full blocks; for custom all blocks. */
 typedef enum peal_collective {
     PEAL_ALLREDUCE = 0,
     PEAL_REDUCE_SCATTER = 1, /* rank r gets block r of the reduction */
@@ -155,9 +155,10 @@ typedef enum peal_collective {
     PEAL_ALLTOALL = 7,       /* block j of rank i becomes block i of rank j */
     PEAL_SENDRECV = 8,       /* from the root to the peer, or from and to those of a list */
     PEAL_BARRIER = 9,        /* nothing but that all have entered */
-    PEAL_ALLTOALLV = 10      /* alltoall of blocks whose lengths the calls say */
+    PEAL_ALLTOALLV = 10,     /* alltoall of blocks whose lengths the calls say */
+    PEAL_CUSTOM = 11         /* a script's own: who gives and who gets each block */
 } peal_collective;
-#define PEAL_COLLECTIVE_COUNT 11
+#define PEAL_COLLECTIVE_COUNT 12
 
 /* Link classes, ordered from near to far: the class of a path is the farthest
  * of its links. */
@@ -362,6 +363,7 @@ PEAL_API PEAL_CHECK peal_status peal_fabric_diff(peal_ctx *ctx, const peal_fabri
 /* ---- request and table -------------------------------------------------- */
 
 typedef struct peal_table peal_table;
+typedef struct peal_script peal_script; /* a schedule written down step by step: see below */
 
 /* As what float32 elements travel between ranks. */
 typedef enum peal_wire {
@@ -372,6 +374,8 @@ typedef enum peal_wire {
 #define PEAL_WIRE_COUNT 3
 /* "none", "bf16", "fp8"; NULL: no such format. Static; any thread. */
 PEAL_API const char *peal_wire_name(peal_wire wire);
+
+typedef struct peal_policy peal_policy; /* "policies" below */
 
 typedef struct peal_request {
     size_t size;
@@ -420,12 +424,25 @@ typedef struct peal_request {
     /* Other than PEAL_WIRE_NONE: schedules may round float32 elements to this format on their way,
      * where that is faster; every rank gets the same result. */
     peal_wire wire;
+    /* A schedule of one's own, for this collective, root, peer and number of ranks: a candidate
+     * beside the built-in ones, or the only one where `algorithm` is its name. Read during the
+     * call only. NULL: none. */
+    const peal_script *script;
+    /* Pieces of a lane's share that are under way at once between two ranks, at most
+     * PEAL_DEPTH_MAX; of schedules that have them (tree, hierarchical). 0: choose. */
+    uint32_t depth;
+    /* Has the last word on what is chosen; not needed any more once the table is planned. NULL:
+     * none. policy_fallback 1: an error of the policy's is told in the diag, and the planner
+     * chooses without it; 0: it is the error of the call. */
+    const peal_policy *policy;
+    int policy_fallback;
     /* 1: callers' buffers will be private to their processes (peal_world_params): what peers reach
      * of them is copied once more, and schedules are chosen accordingly. */
     int private_buffers;
 } peal_request;
+#define PEAL_DEPTH_MAX 8u
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, 0}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0, NULL, 0, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
@@ -436,7 +453,8 @@ PEAL_API const char *peal_algorithm_name(uint32_t index);
  * crossovers found by bisection. It ends early where an algorithm that was asked
  * for serves no larger message. Rows are predictions until peal_table_compile.
  * Reads the fabric and the request's lists; keeps no pointer to them. Errors: ARG, UNSUPPORTED (the
- * algorithm cannot serve this fabric), MEMORY. */
+ * algorithm cannot serve this fabric), MEMORY, and with a policy those of peal_policy_create. Where
+ * it fell back on planning without the policy, diag->status is not PEAL_OK though the result is. */
 PEAL_API PEAL_CHECK peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric *fabric,
                                                 const peal_request *request, peal_diag *diag,
                                                 peal_table **table_out);
@@ -453,13 +471,84 @@ PEAL_API PEAL_CHECK peal_status peal_table_compile(peal_table *table, const peal
 /* The programs of one rank, of one row or of all, as a table by itself: made alone, in time and
  * memory proportional to that rank's steps whatever the number of ranks, from a planned table,
  * which stays as it is and may be read by any number of threads. The slices of all ranks have one
- * id (docs/plan-format.md, "Slices"); they are not proven, since a proof is of all ranks together,
- * and a comm does not take them. Errors: ARG, MEMORY. */
+ * id (docs/plan-format.md, "Slices"); they are not proven, since a proof is of all ranks together:
+ * peal_table_verify_planned proves where they come from. A rank's comm takes its own slices, and
+ * meets ranks with slices of the same plans. Errors: ARG, MEMORY. */
 #define PEAL_EVERY_ROW UINT32_MAX
 PEAL_API PEAL_CHECK peal_status peal_table_slice(const peal_table *table, const peal_fabric *fabric,
                                                  uint32_t rank, uint32_t row, peal_diag *diag,
                                                  peal_table **slice_out);
 PEAL_API void peal_table_destroy(peal_table *table);
+
+/* ---- schedules of one's own ----------------------------------------------- */
+
+/* A block of a collective of one's own: the ranks that have it in their input, and those that get
+ * the sum of these in their output; of one giver, its input as it is. In what follows a rank's
+ * buffers hold its blocks one behind the other, in the order in which they are listed. */
+typedef struct peal_block {
+    uint32_t nfrom; /* at least 1, as nto; each rank once */
+    uint32_t nto;
+    const uint32_t *from;
+    const uint32_t *to;
+} peal_block;
+
+/* What ranks do with chunks, step by step, of one collective by so many ranks. It says who gives
+ * which chunk to whom; engines, slots, semaphores, pipelining and channels are the compiler's
+ * (docs/lua-algorithms.md has the vocabulary and what a schedule has to be like). */
+typedef struct peal_script_params {
+    size_t size;
+    const char *name;           /* of the algorithm: [a-z0-9-]+, up to 63, not a built-in one's */
+    const char *path;           /* of the text it was written in, for messages; NULL: none */
+    peal_collective collective; /* not barrier or alltoallv, nor a list of pairs */
+    uint32_t ranks;
+    uint32_t root;
+    uint32_t peer;
+    uint32_t chunks;          /* of the message, equal; a multiple of its blocks */
+    const peal_block *blocks; /* custom: at least one; else NULL */
+    uint32_t nblocks;
+} peal_script_params;
+/* clang-format off */
+#define PEAL_SCRIPT_PARAMS_INIT {sizeof(peal_script_params), NULL, NULL, PEAL_ALLREDUCE, 0, 0, 0, 0, NULL, 0}
+/* clang-format on */
+
+/* One step. The value that a rank has of a chunk is its own input at first. A copy replaces the
+ * value of each rank of `to` by that of from[0]; a reduction adds those of all ranks of `from` to
+ * that of to[0]. */
+typedef struct peal_script_step {
+    size_t size;
+    int reduces; /* 1: reduction, 0: copy */
+    int gathers; /* reduction: read where the values lie, by loads, where those reach */
+    uint32_t chunk;
+    uint32_t nfrom; /* copy: 1 */
+    uint32_t nto;   /* reduction: 1 */
+    const uint32_t *from;
+    const uint32_t *to;
+    uint32_t line; /* of the text, for messages; 0: none */
+} peal_script_step;
+
+/* Errors: ARG, LIMIT (ranks above 256), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_script_create(peal_ctx *ctx, const peal_script_params *params,
+                                                   peal_diag *diag, peal_script **script_out);
+PEAL_API void peal_script_destroy(peal_script *script);
+PEAL_API const char *peal_script_name(const peal_script *script); /* lives as long as it does */
+/* Appends a step; each is as if those before were over. Errors: ARG (what there is not: a rank, a
+ * chunk), LIMIT, MEMORY, with path and line. */
+PEAL_API PEAL_CHECK peal_status peal_script_add(peal_script *script, const peal_script_step *step,
+                                                peal_diag *diag);
+/* What follows is done by lanes of its own, on one tile while others are at the next. */
+PEAL_API PEAL_CHECK peal_status peal_script_stage(peal_script *script, peal_diag *diag);
+/* Follows every contribution through the steps. Errors: UNPROVEN, with path and line: a step moves
+ * what its rank does not have, or adds a contribution twice; or at the end a rank lacks part of
+ * its result, where the line is the last that touched it. MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_script_check(const peal_script *script, peal_diag *diag);
+/* The script that an algorithm written in Lua (docs/lua-algorithms.md) makes for a request: runs
+ * the text in a sandbox, then checks the script. `name` is what messages call the text. Errors:
+ * ARG, UNSUPPORTED (it serves another collective; or a library without Lua), INPUT and UNPROVEN
+ * with path and line, LIMIT, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_script_load(peal_ctx *ctx, const peal_fabric *fabric,
+                                                 const peal_request *request, const char *text,
+                                                 size_t bytes, const char *name, peal_diag *diag,
+                                                 peal_script **script_out);
 
 typedef struct peal_table_info {
     size_t size;
@@ -519,6 +608,67 @@ PEAL_API PEAL_CHECK peal_status peal_table_row(const peal_table *table, uint32_t
  * peal_table_plan hold candidates, until they are joined. */
 PEAL_API PEAL_CHECK peal_status peal_table_candidate(const peal_table *table, uint32_t row,
                                                      uint32_t index, peal_row_info *info);
+/* The candidate of an algorithm that is fastest for a message of `bytes`, to which min_bytes and
+ * max_bytes of *info are set; algorithm NULL: what the table has chosen for that size. Tables as of
+ * peal_table_candidate. Errors: ARG, RANGE (no row, or no candidate of it, serves that). */
+PEAL_API PEAL_CHECK peal_status peal_table_best(const peal_table *table, const char *algorithm,
+                                                uint64_t bytes, peal_row_info *info);
+
+/* What is predicted of a row's schedule for a message of `bytes`, to which min_bytes and max_bytes
+ * of *info are set: also of a size that another row serves. Only tables from peal_table_plan, until
+ * they are joined. Errors: ARG, RANGE (it cannot serve so many). */
+PEAL_API PEAL_CHECK peal_status peal_table_predict(const peal_table *table, uint32_t row,
+                                                   uint64_t bytes, peal_row_info *info);
+
+/* ---- policies --------------------------------------------------------------- */
+
+/* What scripts may take of their host (docs/policies.md). */
+typedef struct peal_script_limits {
+    size_t size;
+    uint64_t memory_bytes; /* of each script; 0 means 24 MiB */
+    uint64_t units;        /* of work, about an instruction each; 0 means 10 000 000 */
+    int seeded;            /* 1: there is a math.random, which starts from seed */
+    uint64_t seed;
+    /* Receives each line that a script prints, without its newline; NULL: nobody does. Called
+     * from the thread that plans. */
+    void (*print)(void *user, const char *line, size_t bytes);
+    void *print_user;
+} peal_script_limits;
+/* clang-format off */
+#define PEAL_SCRIPT_LIMITS_INIT {sizeof(peal_script_limits), 0, 0, 0, 0, NULL, NULL}
+/* clang-format on */
+
+typedef struct peal_script {
+    const char *name; /* what errors call it */
+    const char *text;
+    size_t bytes;
+} peal_script;
+
+/* A policy of one script, or of several, where each refines what the ones before it have decided.
+ * Keeps copies. Each script is compiled and run once, so that errors come early, and again for
+ * each table that is planned: nothing it remembers goes from one to the next. A policy may be used
+ * by any number of threads at once. limits: NULL for defaults. Errors: ARG, INPUT (with line, and
+ * the calls that led there), LIMIT (a script's budget or memory was used up), UNSUPPORTED (built
+ * without Lua), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_policy_create(peal_ctx *ctx, const peal_script *scripts,
+                                                   uint32_t count, const peal_script_limits *limits,
+                                                   peal_diag *diag, peal_policy **policy_out);
+PEAL_API void peal_policy_destroy(peal_policy *policy);
+/* What scripts can reach, for editors: annotations of the Lua language server. Errors: UNSUPPORTED,
+ * and the writer's. */
+PEAL_API PEAL_CHECK peal_status peal_policy_annotations(peal_write_fn write, void *user);
+
+/* A script's state at hand, with `fabric` loaded, for lines that come one by one. */
+typedef struct peal_console peal_console;
+/* The fabric has to outlive it. Errors: as peal_policy_create. */
+PEAL_API PEAL_CHECK peal_status peal_console_create(peal_ctx *ctx, const peal_fabric *fabric,
+                                                    const peal_script_limits *limits,
+                                                    peal_diag *diag, peal_console **console_out);
+PEAL_API void peal_console_destroy(peal_console *console);
+/* Runs a text; values of an expression are printed. Each has the whole budget.
+ * PEAL_AGAIN: the text is not complete. Errors: as peal_policy_create. */
+PEAL_API PEAL_CHECK peal_status peal_console_run(peal_console *console, const char *text,
+                                                 size_t bytes, peal_diag *diag);
 
 /* The file form (docs/plan-format.md). Loading checks checksums, bounds and
  * form, not the schedule: call peal_table_verify before trusting it; a comm
@@ -554,6 +704,10 @@ PEAL_API PEAL_CHECK peal_status peal_table_id(const peal_table *table, uint32_t 
  * They live as long as the table. */
 PEAL_API const uint32_t *peal_table_pairs(const peal_table *table, uint32_t row,
                                           uint32_t *count_out);
+/* Block `index` of a row of custom, whose lists live as long as the table. ERR_ARG past the last.
+ */
+PEAL_API PEAL_CHECK peal_status peal_table_block(const peal_table *table, uint32_t row,
+                                                 uint32_t index, peal_block *block);
 PEAL_API PEAL_CHECK peal_status peal_table_lanes(const peal_table *table, uint32_t row,
                                                  uint32_t rank, uint32_t *count_out);
 PEAL_API PEAL_CHECK peal_status peal_table_step(const peal_table *table, uint32_t row,
@@ -983,6 +1137,21 @@ PEAL_API PEAL_CHECK peal_status peal_profile_write(peal_ctx *ctx, const char *ho
                                                    peal_write_fn write, void *user,
                                                    peal_diag *diag);
 
+/* How fast a rank copies in a message of so many bytes, of ranks that share one memory. */
+typedef struct peal_memory_rate {
+    size_t size;
+    int exchange;   /* 0: from and to buffers that others leave alone; 1: what they have written */
+    uint64_t bytes; /* rising, for each of the two */
+    double gbs;
+} peal_memory_rate;
+/* Writes a topology of `ranks` ranks that share one memory, as measured with so many: start-up of a
+ * step, what a call takes besides, at most 32 rates of either kind, of each at least one. Errors:
+ * ARG, MEMORY, and the writer's. */
+PEAL_API PEAL_CHECK peal_status peal_memory_write(peal_ctx *ctx, uint32_t ranks, double alpha_us,
+                                                  double entry_us, const peal_memory_rate *rates,
+                                                  uint32_t count, peal_write_fn write, void *user,
+                                                  peal_diag *diag);
+
 /* ---- running ------------------------------------------------------------ */
 
 typedef struct peal_world peal_world;
@@ -1016,8 +1185,82 @@ PEAL_API PEAL_CHECK peal_status peal_world_create(peal_ctx *ctx, const peal_worl
                                                   peal_world **world_out);
 PEAL_API void peal_world_destroy(peal_world *world);
 
+/* ---- worlds of several processes and hosts */
+
+/* Where rank 0 listens, and the job's key: whoever has it may take part, so it travels by private
+ * means. As with ncclUniqueId, one rank makes it and gives it to the others. */
+typedef struct peal_id {
+    unsigned char bytes[128];
+} peal_id;
+/* Rank 0's end of it: a socket that listens. */
+typedef struct peal_meeting peal_meeting;
+/* Listens on an address or interface of this host (NULL: 127.0.0.1, for ranks of this host only),
+ * port 0: any, and draws a key. The meeting goes into rank 0's peal_join_params, or is closed. */
+PEAL_API PEAL_CHECK peal_status peal_meeting_open(peal_ctx *ctx, const char *address, uint32_t port,
+                                                  peal_diag *diag, peal_meeting **meeting_out,
+                                                  peal_id *id_out);
+PEAL_API void peal_meeting_close(peal_meeting *meeting);
+
+/* How one rank joins. Either with an id, or by an address and port of rank 0's host that all
+ * know, with a key that all have (any bytes). Without a key only ranks of rank 0's host get in. */
+typedef struct peal_join_params {
+    size_t size;
+    uint32_t rank;
+    uint32_t ranks;
+    const peal_id *id;
+    peal_meeting *meeting; /* rank 0 with an id; taken over, also on errors */
+    const char *address;   /* instead of an id: IPv4, IPv6 or a name, */
+    uint32_t port;
+    const void *key;
+    size_t key_bytes;
+    int insecure;          /* 1: other hosts may join without a key */
+    const char *interface; /* where ranks of other hosts reach this one: a name ("eth0") or an own
+                              address; NULL: as it reaches rank 0 */
+    const char *host;      /* ranks with equal texts share memory; NULL: those under one kernel
+                              that see one /dev/shm */
+    uint32_t sockets;      /* between two ranks, at most 8; 0 means 2. Rank 0's holds */
+    uint32_t timeout_ms;   /* deadline of the meeting and of every wait; 0 means 30 000 */
+    uint64_t heap_bytes;   /* as in peal_world_params; the same on all ranks */
+    uint64_t chaos_seed;
+} peal_join_params;
+/* clang-format off */
+#define PEAL_JOIN_PARAMS_INIT {sizeof(peal_join_params), 0, 0, NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, 0, 0, 0, 0}
+/* clang-format on */
+
+/* Blocks until all ranks are there, know that they have the same table, version and number of
+ * ranks, and are connected, or until the deadline. Every rank gets the same answer. The world is
+ * for one comm of this rank. Errors: ARG, TIMEOUT, MISMATCH (names the rank and the difference),
+ * UNSUPPORTED (the plans reach over hosts in a way that no network can), PEER, IO, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_world_join(peal_ctx *ctx, const peal_join_params *params,
+                                                const peal_table *table, peal_diag *diag,
+                                                peal_world **world_out);
+/* The same without blocking: what params and table refer to stays as it is until the end of it.
+ * peal_join_test gives AGAIN until there is an answer, then that one, once; wait_ms: so long it
+ * may block. peal_join_end calls off what is not done. One thread at a time. */
+typedef struct peal_join peal_join;
+PEAL_API PEAL_CHECK peal_status peal_join_start(peal_ctx *ctx, const peal_join_params *params,
+                                                const peal_table *table, peal_diag *diag,
+                                                peal_join **join_out);
+PEAL_API PEAL_CHECK peal_status peal_join_test(peal_join *join, uint32_t wait_ms, peal_diag *diag,
+                                               peal_world **world_out);
+PEAL_API void peal_join_end(peal_join *join);
+
+/* A new world of some ranks of a joined one, for split and shrink: every listed rank calls, with
+ * the same list and table; ranks[i] becomes rank i. The old world may have failed, and may lack
+ * the ranks that are not listed. Errors: as peal_world_join. */
+PEAL_API PEAL_CHECK peal_status peal_world_split(peal_world *world, const uint32_t *ranks,
+                                                 uint32_t count, const peal_table *table,
+                                                 peal_diag *diag, peal_world **world_out);
+/* What the ranks of a joined world tell each other beside their plans: `bytes` (at most 65 536) of
+ * each, in rank order, in `all`. Every rank calls. Errors: PEER, TIMEOUT. */
+PEAL_API PEAL_CHECK peal_status peal_world_exchange(peal_world *world, const void *mine,
+                                                    size_t bytes, void *all, peal_diag *diag);
+/* The name of a rank's host; NULL where the world was not joined. Lives with the world. */
+PEAL_API const char *peal_world_host(const peal_world *world, uint32_t rank);
+
 /* Joins the world as `rank`. Blocks until every rank has joined or the deadline
- * passes; compares plan ids. The table must be verified, or is verified here.
+ * passes; compares plan ids. The table must be verified, or is verified here; of slices, which are
+ * the rank's own, capability and bounds are checked, and all ranks have slices.
  * Keeps its own copy of what it needs of the table. Errors: ARG, UNPROVEN,
  * MISMATCH (names the rank), TIMEOUT, MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_comm_create(peal_world *world, peal_table *table,
@@ -1082,6 +1325,11 @@ PEAL_API PEAL_CHECK peal_status peal_alltoallv(peal_comm *comm, const void *in,
 PEAL_API PEAL_CHECK peal_status peal_sendrecv(peal_comm *comm, const void *in, void *out,
                                               size_t count, peal_dtype dtype, uint32_t from,
                                               uint32_t to, peal_diag *diag);
+/* The table's custom collective: in holds the blocks that the rank gives, out those that it gets,
+ * each of count elements, in the order in which they are listed. Not in place; not PEAL_AVG. */
+PEAL_API PEAL_CHECK peal_status peal_custom(peal_comm *comm, const void *in, void *out,
+                                            size_t count, peal_dtype dtype, peal_op op,
+                                            peal_diag *diag);
 PEAL_API PEAL_CHECK peal_status peal_barrier(peal_comm *comm, peal_diag *diag);
 /* Calls that are started and come to their end while the caller does other things. Any number may
  * be outstanding on a comm; they are made in the order in which they were started, one behind the
@@ -1135,12 +1383,19 @@ PEAL_API PEAL_CHECK peal_status peal_comm_thread(peal_comm *comm, int on, peal_d
 
 /* Ends every operation of the world with ERR_ABORTED. Any thread. */
 PEAL_API void peal_comm_abort(peal_comm *comm);
+/* The asynchronous error: what has ended the comm, also while a call blocks in another thread.
+ * PEAL_OK as long as nothing has. Any thread. */
+PEAL_API PEAL_CHECK peal_status peal_comm_error(const peal_comm *comm, peal_diag *diag);
+/* After an error: lost[r] is 1 for each rank that is known to have ended, to be stopped or to be
+ * out of reach, else 0; an entry for each rank. For peal_world_split. */
+PEAL_API PEAL_CHECK peal_status peal_comm_lost(peal_comm *comm, unsigned char *lost);
 
 /* Another table in the place of the comm's, between two calls: all ranks ask for it behind the same
  * call, with equal tables, which must need no more memory than the one that the world was made for.
  * All take it, or all keep the old one. Handles of pending calls stay good, counters begin anew.
- * Errors: ARG (calls are outstanding), RANGE (too large), UNPROVEN, MEMORY: of this rank, whereupon
- * the others get MISMATCH, as they do for unequal tables; TIMEOUT, PEER: the comm is unusable. */
+ * Errors: UNSUPPORTED (ranks are on several hosts); ARG (calls are outstanding), RANGE (too large),
+ * UNPROVEN, MEMORY: of this rank, whereupon the others get MISMATCH, as they do for unequal tables;
+ * TIMEOUT, PEER: the comm is unusable. */
 PEAL_API PEAL_CHECK peal_status peal_comm_replace(peal_comm *comm, peal_table *table,
                                                   peal_diag *diag);
 

@@ -69,6 +69,17 @@ expect_out '^cuda: absent; rdma: absent'
 expect 0 "$PEAL" fit --measure --sizes 4:1K --segments 1 -o host.xml
 expect 0 "$PEAL" plan host.xml --bytes 8:1M
 
+# More ranks than most machines have cores: what they do in one memory, and a plan of it that runs.
+expect 0 "$PEAL" fit --measure --ranks 3 --sizes 4:4K -o three.xml
+expect_out '^memory, 3 ranks: a call takes [0-9.]+ us and [0-9.]+ us a step'
+grep -q '<rate use="load" bytes="[0-9]*" gbs="[0-9.]*"/>' three.xml || die "no rate of loads"
+grep -q '<rate use="exchange" ' three.xml || die "no rate of exchanges"
+expect 0 "$PEAL" topo three.xml --json
+expect_json 'len(j["ranks"]) == 3'
+expect 0 "$PEAL" run three.xml --bytes 4K --check
+expect 2 "$PEAL" fit --measure --ranks 1 --sizes 4:4K -o no.xml
+[ ! -e no.xml ] || die "half a profile"
+
 # Errors have a place.
 expect 3 "$PEAL" fit "$seeds/short.tsv"
 expect_err 'short.tsv:3: error: 1 columns'

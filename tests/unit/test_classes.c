@@ -143,6 +143,8 @@ static peal_status by_classes(const struct peal_plan *plan, struct plan_proof *p
     return status;
 }
 
+static uint32_t orders; /* plans that have one */
+
 static void both_accept(const struct peal_plan *plan, uint32_t hosts)
 {
     struct plan_proof proof;
@@ -151,11 +153,16 @@ static void both_accept(const struct peal_plan *plan, uint32_t hosts)
     ck_assert_msg(status == PEAL_OK, "%s: %s", plan->detail, text);
     ck_assert_uint_eq(proof.classes, 0);
     ck_assert_uint_eq(proof.executed, plan->nranks);
+    uint64_t order = proof.order;
+    orders += order ? 1 : 0;
     status = by_classes(plan, &proof, text);
     ck_assert_msg(status == PEAL_OK, "%s, tile %u: %s", plan->detail, (unsigned)plan->tile_bytes,
                   text);
     ck_assert_uint_ge(proof.classes, 2);
     ck_assert_uint_eq(proof.blocks, hosts);
+    ck_assert_msg(proof.order == order, "%s, tile %u: %016llx, not %016llx", plan->detail,
+                  (unsigned)plan->tile_bytes, (unsigned long long)proof.order,
+                  (unsigned long long)order);
 }
 
 /* All candidates of one number of channels and one tile. */
@@ -186,8 +193,11 @@ START_TEST(both_proofs_accept_what_is_compiled)
             count += all_accepted(hosts, 1 + turn % 2, turn / 2 % 2 ? 16384 : 0);
             forget_plans();
         }
-    printf("%u plans proven in both ways\n", count);
+    printf("%u plans proven in both ways, %u of them add up every element in one order\n", count,
+           orders);
     ck_assert_uint_ge(count, 200);
+    ck_assert_uint_ge(orders, 20);
+    ck_assert_uint_lt(orders, count);
 }
 END_TEST
 
@@ -412,10 +422,14 @@ static void judge(const struct peal_plan *plan, const struct edit *edit, uint32_
     struct plan_proof proof;
     char whole[480] = "", apart[480];
     peal_status enumerated = peal_plan_verify(plan, 0, first_finding, whole, &proof, NULL);
+    uint64_t order = proof.order;
     peal_status classes = by_classes(plan, &proof, apart);
     ck_assert_msg(enumerated == PEAL_OK || classes != PEAL_OK,
                   "%s: edit %u of rank %u%s lane %u step %u is taken for right\n%s", plan->detail,
                   edit->kind, self, all ? " and its like" : "", edit->lane, edit->at, whole);
+    if (enumerated == PEAL_OK && classes == PEAL_OK)
+        ck_assert_msg(proof.order == order, "%s: edit %u of rank %u: another order", plan->detail,
+                      edit->kind, self);
     tally->planted++;
     tally->accepted += classes == PEAL_OK;
     tally->rejected += enumerated != PEAL_OK;

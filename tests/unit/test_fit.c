@@ -347,6 +347,72 @@ START_TEST(measured_machine)
 }
 END_TEST
 
+/* ---- ranks of one memory */
+
+static peal_status append(void *user, const char *data, size_t bytes)
+{
+    char *text = user;
+    ck_assert_uint_lt(strlen(text) + bytes, 4096);
+    (void)strncat(text, data, bytes);
+    return PEAL_OK;
+}
+
+static double planned(peal_fabric *fabric, const char *algorithm, uint64_t bytes)
+{
+    peal_request request = PEAL_REQUEST_INIT;
+    peal_table *table = NULL;
+    peal_row_info row = {.size = sizeof row};
+    request.algorithm = algorithm;
+    request.min_bytes = request.max_bytes = bytes;
+    ck_assert_int_eq(peal_table_plan(ctx, fabric, &request, NULL, &table), PEAL_OK);
+    ck_assert_int_eq(peal_table_row(table, 0, &row), PEAL_OK);
+    peal_table_destroy(table);
+    return row.time_us;
+}
+
+/* Twice the start-up, and half the rate: what a call takes is its entry, and twice the rest. */
+START_TEST(memory_machine)
+{
+    static const peal_memory_rate fast[] = {{sizeof *fast, 0, 1024, 8}, {sizeof *fast, 1, 1024, 4}};
+    static const peal_memory_rate slow[] = {{sizeof *slow, 0, 1024, 4}, {sizeof *slow, 1, 1024, 2}};
+    char one[4096] = "", two[4096] = "";
+    peal_fabric *a, *b;
+    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, fast, 2, append, one, NULL), PEAL_OK);
+    ck_assert_int_eq(peal_memory_write(ctx, 4, 2, 3, slow, 2, append, two, NULL), PEAL_OK);
+    ck_assert_int_eq(peal_fabric_parse(ctx, one, strlen(one), "one", NULL, NULL, &a), PEAL_OK);
+    ck_assert_int_eq(peal_fabric_parse(ctx, two, strlen(two), "two", NULL, NULL, &b), PEAL_OK);
+    const char *name;
+    for (uint32_t i = 0; (name = peal_algorithm_name(i)) != NULL; i++)
+        for (uint64_t bytes = 64; bytes <= 1 << 20 && strstr("ring twoshot doubling halving", name);
+             bytes *= 16) {
+            double first = planned(a, name, bytes), second = planned(b, name, bytes);
+            ck_assert_msg(fabs(3 + 2 * (first - 3) - second) < 1e-3 * second, "%s %llu: %f %f",
+                          name, (unsigned long long)bytes, first, second);
+        }
+    /* Copying alone tells loads from exchanges. */
+    double load = planned(a, "twoshot", 1 << 20) - planned(a, "twoshot", 64);
+    ck_assert(fabs(load - ((1 << 20) - 64) / 8e3) < 1e-3 * load);
+    peal_fabric_destroy(a);
+    peal_fabric_destroy(b);
+}
+END_TEST
+
+START_TEST(memory_refused)
+{
+    peal_memory_rate rate[3] = {
+        {sizeof *rate, 0, 1024, 8}, {sizeof *rate, 1, 1024, 4}, {sizeof *rate, 1, 4096, 4}};
+    char text[4096] = "";
+    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, rate, 1, append, text, NULL), PEAL_ERR_ARG);
+    ck_assert_int_eq(peal_memory_write(ctx, 0, 1, 3, rate, 3, append, text, NULL), PEAL_ERR_ARG);
+    ck_assert_int_eq(peal_memory_write(ctx, 4, -1, 3, rate, 3, append, text, NULL), PEAL_ERR_ARG);
+    rate[2].bytes = 1024;
+    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, rate, 3, append, text, NULL), PEAL_ERR_ARG);
+    rate[2] = (peal_memory_rate){sizeof *rate, 1, 4096, 0};
+    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, rate, 3, append, text, NULL), PEAL_ERR_ARG);
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fit");
@@ -365,6 +431,8 @@ int main(void)
     tcase_add_test(tcase, bad_texts);
     tcase_add_test(tcase, without_memory);
     tcase_add_test(tcase, measured_machine);
+    tcase_add_test(tcase, memory_machine);
+    tcase_add_test(tcase, memory_refused);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

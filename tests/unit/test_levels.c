@@ -163,8 +163,8 @@ START_TEST(near_the_bound)
     } rows[] = {
         {"cluster-h100-2.xml",
          {[PEAL_ALLREDUCE] = 103,
-          [PEAL_REDUCE_SCATTER] = 104,
-          [PEAL_ALLGATHER] = 103,
+          [PEAL_REDUCE_SCATTER] = 108,
+          [PEAL_ALLGATHER] = 104,
           [PEAL_BROADCAST] = 102,
           [PEAL_REDUCE] = 103}},
         {"cluster-h100-16.xml",
@@ -172,7 +172,7 @@ START_TEST(near_the_bound)
           [PEAL_REDUCE_SCATTER] = 102,
           [PEAL_ALLGATHER] = 101,
           [PEAL_BROADCAST] = 106,
-          [PEAL_REDUCE] = 106,
+          [PEAL_REDUCE] = 110,
           [PEAL_SCATTER] = 102,
           [PEAL_GATHER] = 102}},
         {"cluster-h100-128.xml",
@@ -180,7 +180,7 @@ START_TEST(near_the_bound)
           [PEAL_REDUCE_SCATTER] = 105,
           [PEAL_ALLGATHER] = 105,
           [PEAL_BROADCAST] = 109,
-          [PEAL_REDUCE] = 109,
+          [PEAL_REDUCE] = 113,
           [PEAL_SCATTER] = 102,
           [PEAL_GATHER] = 102}},
     };

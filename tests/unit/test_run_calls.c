@@ -170,8 +170,8 @@ END_TEST
 /* ---- many calls, skewed */
 
 #define SOAK_BYTES 40000u
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define SOAK_CALLS 1500u
+#ifdef PEAL_SANITIZED
+#define SOAK_CALLS 700u
 #else
 #define SOAK_CALLS 10000u
 #endif

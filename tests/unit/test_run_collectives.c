@@ -9,7 +9,7 @@
 
 #include <check.h>
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef PEAL_SANITIZED
 #define THOROUGH 0 /* calls take long */
 #define LARGE 20011u
 #else

@@ -14,7 +14,7 @@
 
 #define RANKS 8u
 #define SOAK_BYTES 40000u
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef PEAL_SANITIZED
 #define SOAK_CALLS 1000u
 #else
 #define SOAK_CALLS 10000u

@@ -10,7 +10,7 @@
 
 #define LARGEST 20000u /* bytes of a block */
 #define HALF ((size_t)RANKS_MAX * LARGEST + 4 * GUARD)
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#ifdef PEAL_SANITIZED
 #define CALLS 600u
 #else
 #define CALLS 2000u

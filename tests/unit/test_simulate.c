@@ -108,6 +108,7 @@ static void near(const char *what, uint32_t n, double found, double wanted)
 #define ALPHA 0.8
 #define GPU 450e3 /* bytes per us */
 #define LANE 45e3
+#define GAP 0.1
 
 /* 2 (N - 1) hops of S / N: through the GPU's port when lanes are many. */
 START_TEST(ring)
@@ -143,17 +144,65 @@ END_TEST
 
 START_TEST(chain)
 {
-    for (uint32_t n = 2; n <= 8; n++) {
-        peal_request request = request_of(PEAL_BROADCAST, "chain", n, 1 << 20);
-        request.channels = 1;
-        request.tile_bytes = 1ull << 30;
-        struct run run = simulate(h100(), &request, NULL);
-        double copy = (double)(1 << 20) / LANE;
-        /* The root puts into its own output and the next rank's; the last has nobody behind it. */
-        double first = 1.5 * copy;
-        near("chain", n, run.info.time_us, 2 * (n - 1) * ALPHA + first + (n - 2) * copy);
-        done(&run);
-    }
+    static const uint64_t sizes[] = {4096, 1 << 20, 1 << 26};
+    for (uint32_t n = 2; n <= 8; n++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            peal_request request = request_of(PEAL_BROADCAST, "chain", n, sizes[i]);
+            request.channels = 1;
+            request.tile_bytes = 1ull << 30;
+            struct run run = simulate(h100(), &request, NULL);
+            double copy = (double)sizes[i] / LANE;
+            /* The root puts into its own output and the next rank's; the last has nobody behind
+             * it. */
+            double first = 1.5 * copy;
+            near("chain", n, run.info.time_us, 2 * (n - 1) * ALPHA + first + (n - 2) * copy);
+            done(&run);
+        }
+}
+END_TEST
+
+/* Down the binomial tree of N = 2^d: all have entered after d start-ups; the root reads once and
+ * writes its own output and d children's in one step, the child with the largest subtree d - 1, and
+ * so on, each a start-up later. The one with the largest is told last, a gap behind each other. */
+START_TEST(tree)
+{
+    static const uint64_t sizes[] = {4096, 1 << 16, 1 << 20, 1 << 26};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint32_t d = 2; d <= 3; d++) {
+            peal_request request = request_of(PEAL_BROADCAST, "tree", 1u << d, sizes[i]);
+            request.channels = 1;
+            request.tile_bytes = 1ull << 30;
+            struct run run = simulate(h100(), &request, NULL);
+            double copies = (2 + d) / 2.0, told = (d - 1) * GAP;
+            for (uint32_t children = 1; children < d; children++) {
+                copies += (1 + children) / 2.0;
+                told += (children - 1) * GAP;
+            }
+            near("tree", 1u << d, run.info.time_us,
+                 2 * d * ALPHA + told + copies * (double)sizes[i] / LANE);
+            done(&run);
+        }
+}
+END_TEST
+
+/* Over a NIC each: 2 (N - 1) hops of S / N, and half of them are folded behind by one lane. */
+START_TEST(ring_of_hosts)
+{
+    static const uint32_t ranks[] = {3, 5, 8, 12};
+    static const uint64_t each[] = {4096, 1 << 20, 1 << 24};
+    const double alpha = 10, beta = 11.25e3; /* 100 Gbit/s, of which 0.9 */
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
+        for (size_t k = 0; k < sizeof each / sizeof *each; k++) {
+            uint32_t n = ranks[i];
+            peal_request request = request_of(PEAL_ALLREDUCE, "ring", n, n * each[k]);
+            request.channels = 1;
+            request.tile_bytes = 1ull << 30;
+            struct run run = simulate(hosts((int)n), &request, NULL);
+            double fold = 1.5 * (double)each[k] / 10e3; /* a core: two in, one out */
+            near("ring of hosts", n, run.info.time_us,
+                 2 * (n - 1) * (alpha + (double)each[k] / beta) + (n - 1) * fold);
+            done(&run);
+        }
 }
 END_TEST
 
@@ -369,6 +418,8 @@ int main(void)
     tcase_add_test(all, ring);
     tcase_add_test(all, ring_of_one_lane);
     tcase_add_test(all, chain);
+    tcase_add_test(all, tree);
+    tcase_add_test(all, ring_of_hosts);
     tcase_add_test(all, twoshot);
     tcase_add_test(all, oneshot);
     tcase_add_test(all, shares);

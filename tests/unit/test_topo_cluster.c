@@ -27,6 +27,9 @@ static void made(const char *text)
 
 /* ---- the grammar */
 
+#define RATES                                                                                      \
+    "<rate use=\"load\" bytes=\"8\" gbs=\"1\"/><rate use=\"exchange\" bytes=\"8\" gbs=\"1\"/>"
+
 static const char *const good[] = {
     "<peal version=\"1\"><host ranks=\"8\"/></peal>",
     "<peal version=\"1\" name=\"x\"><host name=\"a\" ranks=\"8\" count=\"1\"/></peal>",
@@ -43,6 +46,9 @@ static const char *const good[] = {
     "<peal version=\"1\"><host><system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:01:00.0\" "
     "class=\"0x030200\"/></cpu></system></host></peal>",
     "<peal version=\"1\"><host ranks=\"1\"/><reduce gbs=\"1\"/><reduce gbs=\"2\"/></peal>",
+    "<peal version=\"1\"><host ranks=\"4\"/><memory entry-us=\"0.5\"><rate use=\"load\" "
+    "bytes=\"1024\" gbs=\"4\"/><rate use=\"load\" bytes=\"4096\" gbs=\"8\"/><rate "
+    "use=\"exchange\" bytes=\"64\" gbs=\"1\"/></memory></peal>",
 };
 
 static const char *const bad[] = {
@@ -90,6 +96,17 @@ static const char *const bad[] = {
     "<peal version=\"1\"><host ranks=\"8\"/><reduce/></peal>",
     "<peal version=\"1\"><host ranks=\"8\"/><reduce gbs=\"fast\"/></peal>",
     "<peal version=\"1\"><host ranks=\"8\"/><reduce gbs=\"1\"><x/></reduce></peal>",
+    "<peal version=\"1\"><host ranks=\"8\"/><memory/></peal>",
+    "<peal version=\"1\"><host ranks=\"8\"/><memory entry-us=\"-1\">" RATES "</memory></peal>",
+    "<peal version=\"1\"><host ranks=\"8\"/><memory>" RATES "<x/></memory></peal>",
+    "<peal version=\"1\"><host ranks=\"8\"/><memory>" RATES "<rate use=\"store\" bytes=\"9\" "
+    "gbs=\"1\"/></memory></peal>",
+    "<peal version=\"1\"><host ranks=\"8\"/><memory>" RATES "<rate use=\"load\" bytes=\"9\"/>"
+    "</memory></peal>",
+    "<peal version=\"1\"><host ranks=\"8\"/><memory>" RATES "<rate use=\"load\" bytes=\"9\" "
+    "gbs=\"0\"/></memory></peal>",
+    "<peal version=\"1\"><host ranks=\"8\"/><memory>" RATES "</memory><memory>" RATES
+    "</memory></peal>",
 };
 
 static void silent(void *user, const char *format, ...)
@@ -134,7 +151,7 @@ END_TEST
 START_TEST(refusals_name_the_place)
 {
     refused("<peal version=\"1\">\n <host ranks=\"8\"/>\n <gizmo/>\n</peal>", 3, 2,
-            "expected <host>, <network>, <cost> or <reduce>");
+            "expected <host>, <network>, <cost>, <reduce> or <memory>");
     refused("<peal version=\"1\">\n <host ranks=\"8\" color=\"red\"/></peal>", 2, 2,
             "unknown attribute color; expected name, count, topology or ranks");
     refused("<peal version=\"1\">\n <host name=\"box\" ranks=\"8\" count=\"2\"/></peal>", 2, 1,
@@ -388,6 +405,37 @@ START_TEST(stated_costs_take_the_place_of_defaults)
 }
 END_TEST
 
+/* Between measured sizes their times are joined by a line; the schema alone takes these. */
+START_TEST(rates_of_one_memory)
+{
+    static const char head[] = "<peal version=\"1\"><host ranks=\"4\"/><memory entry-us=\"0.5\">";
+    char text[1024];
+    (void)snprintf(text, sizeof text, "%s%s", head,
+                   "<rate use=\"load\" bytes=\"1000\" gbs=\"2\"/><rate use=\"load\" bytes=\"3000\" "
+                   "gbs=\"1\"/><rate use=\"exchange\" bytes=\"64\" gbs=\"4\"/></memory></peal>");
+    made(text);
+    const struct topo_memory *memory = peal_topo_memory(fabric);
+    ck_assert_ptr_nonnull(memory);
+    ck_assert(near(memory->entry_us, 0.5));
+    ck_assert(near(peal_topo_memory_us(memory, TOPO_USE_LOAD, 500), 0.25));
+    ck_assert(near(peal_topo_memory_us(memory, TOPO_USE_LOAD, 1000), 0.5));
+    ck_assert(near(peal_topo_memory_us(memory, TOPO_USE_LOAD, 2000), 1.75));
+    ck_assert(near(peal_topo_memory_us(memory, TOPO_USE_LOAD, 6000), 6));
+    ck_assert(near(peal_topo_memory_us(memory, TOPO_USE_EXCHANGE, 6000), 1.5));
+    uint64_t digest = about().digest;
+    made("<peal version=\"1\"><host ranks=\"4\"/></peal>");
+    ck_assert_ptr_null(peal_topo_memory(fabric));
+    ck_assert_uint_ne(digest, about().digest);
+    (void)snprintf(text, sizeof text, "%s%s", head,
+                   "<rate use=\"load\" bytes=\"9\" gbs=\"2\"/><rate use=\"load\" bytes=\"9\" "
+                   "gbs=\"1\"/></memory></peal>");
+    refused(text, 1, 95, "rising sizes");
+    (void)snprintf(text, sizeof text, "%s%s", head,
+                   "<rate use=\"load\" bytes=\"9\" gbs=\"2\"/></memory></peal>");
+    refused(text, 1, 38, "a <rate use=\"exchange\">");
+}
+END_TEST
+
 START_TEST(costs_are_part_of_the_identity)
 {
     made("<peal version=\"1\">" H100 "<network kind=\"rails\"/></peal>");
@@ -570,6 +618,7 @@ int main(void)
     tcase_add_test(tcase, sockets_are_tcp);
     tcase_add_test(tcase, switch_facts_are_kept);
     tcase_add_test(tcase, stated_costs_take_the_place_of_defaults);
+    tcase_add_test(tcase, rates_of_one_memory);
     tcase_add_test(tcase, costs_are_part_of_the_identity);
     tcase_add_test(tcase, what_is_written_is_read);
     tcase_add_test(tcase, parameters_out_of_range);

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What ranks do that share this machine's memory, as many of them as are asked for, whether each
+ * has a core or several share one: allreduces by several algorithms, size by size, the algorithms
+ * by turns and more than once, so that what else the machine does meets all alike; of each the
+ * least time. A schedule takes an entry, a start-up for each of its steps, and what its ranks copy
+ * at the rate of that size. Steps and copies are those that the planner counts, on a machine of
+ * unit costs; entry and start-up are the line through the times of the smallest message, rates
+ * follow from the others.
+ */
+#include "fit_input.h"
+#include "run_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TURNS 3u
+#define BUDGET_US 12000u
+#define ROUNDS 6u /* bursts within that */
+#define LOW 64u
+#define HIGH (64u << 20)
+#define HIGH_LEAST 4096u
+#define STEP 4u
+#define FINE_LOW (256u << 10) /* caches end between these: steps of 2 */
+#define FINE_HIGH (16u << 20)
+#define SIZES 16u
+#define LATENT 0.15 /* at least this part of a time has to be copying, to tell a rate */
+
+/* The loads, then the exchanges. */
+static const char *const algorithms[] = {"twoshot", "doubling", "halving", "ring",
+                                         "swing",   "star",     "tree",    "oneshot"};
+#define ALGORITHMS COUNT_OF(algorithms)
+#define LOADS 1u     /* the first: what reaches into callers' buffers */
+#define EXCHANGES 5u /* up to here */
+
+struct measuring {
+    struct cli *cli;
+    uint32_t ranks;
+    peal_fabric *unit;
+    uint32_t sizes;
+    uint64_t size[SIZES];
+    double us[ALGORITHMS][SIZES];     /* measured; 0: not served */
+    double steps[ALGORITHMS][SIZES];  /* start-ups */
+    double copies[ALGORITHMS][SIZES]; /* us at 1e9 bytes a second */
+    double alpha_us, entry_us;
+    peal_memory_rate rate[2 * SIZES];
+    uint32_t rates;
+};
+
+/* ---- a machine of unit costs */
+
+static int make_unit(struct measuring *m)
+{
+    char text[512];
+    peal_diag diag = PEAL_DIAG_INIT;
+    int length = snprintf(text, sizeof text,
+                          "<peal version=\"1\"><host ranks=\"%lu\"/><cost link=\"shm\" "
+                          "alpha-us=\"1\" gap-us=\"0\" beta-gbs=\"1000\"/><memory><rate "
+                          "use=\"load\" bytes=\"1\" gbs=\"1\"/><rate use=\"exchange\" "
+                          "bytes=\"1\" gbs=\"1\"/></memory></peal>",
+                          (unsigned long)m->ranks);
+    return say_diag(
+        peal_fabric_parse(m->cli->ctx, text, (size_t)length, "unit costs", NULL, &diag, &m->unit),
+        &diag);
+}
+
+/* NULL: the algorithm does not serve so many ranks. */
+static int make_plan(struct measuring *m, uint32_t which, peal_table **table)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_request request = PEAL_REQUEST_INIT;
+    request.algorithm = algorithms[which];
+    request.min_bytes = LOW;
+    request.max_bytes = m->size[m->sizes - 1];
+    peal_status status = peal_table_plan(m->cli->ctx, m->unit, &request, &diag, table);
+    if (status == PEAL_ERR_UNSUPPORTED) {
+        *table = NULL;
+        return EXIT_YES;
+    }
+    CLI_TRY(say_diag(status, &diag));
+    for (uint32_t s = 0; s < m->sizes; s++) {
+        peal_row_info row = {.size = sizeof row};
+        if (peal_table_best(*table, NULL, m->size[s], &row) != PEAL_OK)
+            continue;
+        m->steps[which][s] = row.alpha_us;
+        m->copies[which][s] = row.time_us - row.alpha_us;
+    }
+    return compile_table(m->unit, *table);
+}
+
+/* ---- measuring */
+
+static int run_plan(struct measuring *m, uint32_t which, peal_table *table)
+{
+    struct job jobs[SIZES];
+    struct result results[SIZES] = {{.done = 0}};
+    struct crew crew = {.table = table, .ranks = m->ranks, .what = "peal fit: sizes"};
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    CLI_TRY(read_crew(m->cli, m->ranks <= (uint32_t)(cores > 0 ? cores : 1), &crew));
+    for (uint32_t s = 0; s < m->sizes && m->copies[which][s] > 0; s++)
+        jobs[crew.njobs++] = (struct job){.action = {.collective = PEAL_ALLREDUCE},
+                                          .count = m->size[s] / 4,
+                                          .dtype = PEAL_FLOAT32,
+                                          .op = PEAL_SUM,
+                                          .warmup = 2,
+                                          .rounds = ROUNDS,
+                                          .calls = 1,
+                                          .budget_us = BUDGET_US};
+    crew.jobs = jobs;
+    crew.results = results;
+    CLI_TRY(crew_run(&crew));
+    for (uint32_t s = 0; s < crew.njobs; s++) {
+        double us = results[s].best_us;
+        if (us > 0 && (!(m->us[which][s] > 0) || us < m->us[which][s]))
+            m->us[which][s] = us;
+    }
+    return EXIT_YES;
+}
+
+static int measure_all(struct measuring *m)
+{
+    peal_table *table[ALGORITHMS] = {NULL};
+    int code = EXIT_YES;
+    for (uint32_t a = 0; a < ALGORITHMS && code == EXIT_YES; a++)
+        code = make_plan(m, a, &table[a]);
+    for (uint32_t turn = 0; turn < TURNS; turn++)
+        for (uint32_t a = 0; a < ALGORITHMS && code == EXIT_YES; a++)
+            if (table[a])
+                code = run_plan(m, a, table[a]);
+    for (uint32_t a = 0; a < ALGORITHMS; a++)
+        peal_table_destroy(table[a]);
+    return code;
+}
+
+/* ---- costs */
+
+/* The line us = entry + steps * alpha that is nearest to the times of the smallest message, by
+ * relative deviations; neither is below 0. */
+static void fit_latency(struct measuring *m)
+{
+    double w = 0, wx = 0, wxx = 0, wy = 0, wxy = 0;
+    for (uint32_t a = 0; a < ALGORITHMS; a++) {
+        double x = m->steps[a][0], y = m->us[a][0];
+        if (!(y > 0) || !(x > 0))
+            continue;
+        double weight = 1 / (y * y);
+        w += weight;
+        wx += weight * x;
+        wxx += weight * x * x;
+        wy += weight * y;
+        wxy += weight * x * y;
+    }
+    double under = w * wxx - wx * wx;
+    m->alpha_us = under > 0 ? (w * wxy - wx * wy) / under : 0;
+    m->entry_us = w > 0 ? (wy - m->alpha_us * wx) / w : 0;
+    if (m->entry_us < 0 && wxx > 0) {
+        m->entry_us = 0;
+        m->alpha_us = wxy / wxx;
+    }
+    if (m->alpha_us < 0) {
+        m->alpha_us = 0;
+        m->entry_us = w > 0 ? wy / w : 0;
+    }
+}
+
+/* The middle one of what algorithms [from, to) tell; 0: none does. */
+static double rate_of(const struct measuring *m, uint32_t size, uint32_t from, uint32_t to)
+{
+    double rate[ALGORITHMS];
+    uint32_t count = 0;
+    for (uint32_t a = from; a < to; a++) {
+        double us = m->us[a][size];
+        double copying = us - m->us[a][0]; /* more than the smallest message takes */
+        if (!(us > 0) || copying < LATENT * us)
+            continue;
+        double gbs = (m->copies[a][size] - m->copies[a][0]) / copying;
+        uint32_t at = count++;
+        for (; at > 0 && rate[at - 1] > gbs; at--)
+            rate[at] = rate[at - 1];
+        rate[at] = gbs;
+    }
+    return count ? rate[count / 2] : 0;
+}
+
+static void add_rates(struct measuring *m, int exchange, uint32_t from, uint32_t to)
+{
+    uint32_t before = m->rates;
+    for (uint32_t s = 1; s < m->sizes; s++) {
+        double gbs = rate_of(m, s, from, to);
+        if (gbs > 0)
+            m->rate[m->rates++] =
+                (peal_memory_rate){sizeof(peal_memory_rate), exchange, m->size[s], gbs};
+    }
+    if (m->rates > before)
+        return;
+    if (exchange == 0) { /* too many ranks for it */
+        add_rates(m, exchange, LOADS, EXCHANGES);
+        return;
+    }
+    uint32_t last = m->sizes - 1, a = from; /* nothing but start-ups was seen: all of it, then */
+    while (a + 1 < to && !(m->us[a][last] > 0))
+        a++;
+    double gbs = m->us[a][last] > 0 ? m->copies[a][last] / m->us[a][last] : 1;
+    m->rate[m->rates++] =
+        (peal_memory_rate){sizeof(peal_memory_rate), exchange, m->size[last], gbs};
+}
+
+static void show_memory(const struct measuring *m, FILE *file)
+{
+    char text[NUMBER_TEXT], size[NUMBER_TEXT];
+    fprintf(file, "memory, %lu ranks: a call takes %s us", (unsigned long)m->ranks,
+            real_text(m->entry_us, text));
+    fprintf(file, " and %s us a step; a rank copies, GB/s\n", real_text(m->alpha_us, text));
+    for (uint32_t i = 0; i < m->rates; i++)
+        fprintf(file, "  %-8s %8s  %s\n", m->rate[i].exchange ? "exchange" : "load",
+                size_text(m->rate[i].bytes, size), real_text(m->rate[i].gbs, text));
+    fputc('\n', file);
+}
+
+static int measure(struct measuring *m, FILE *shown)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct output output;
+    CLI_TRY(make_unit(m));
+    CLI_TRY(measure_all(m));
+    fit_latency(m);
+    add_rates(m, 0, 0, LOADS);
+    add_rates(m, 1, LOADS, EXCHANGES);
+    if (shown)
+        show_memory(m, shown);
+    CLI_TRY(output_open(m->cli, &output));
+    peal_status status = peal_memory_write(m->cli->ctx, m->ranks, m->alpha_us, m->entry_us, m->rate,
+                                           m->rates, output_write, &output, &diag);
+    return output_close(&output, say_diag(status, &diag));
+}
+
+int measure_memory(struct cli *cli, FILE *shown)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t ranks = cores > 2 ? (uint32_t)cores : 2;
+    uint64_t low = 0, high = HIGH;
+    CLI_TRY(cli_range(cli, OPT_SIZES, &low, &high));
+    high = high < HIGH_LEAST ? HIGH_LEAST : high > HIGH ? HIGH : high;
+    CLI_TRY(cli_u32(cli, OPT_RANKS, &ranks));
+    if (ranks < 2 || ranks > 64)
+        return say_usage("fit --measure: --ranks are 2 to 64");
+    struct measuring *m = need(calloc(1, sizeof *m));
+    m->cli = cli;
+    m->ranks = ranks;
+    for (uint64_t bytes = LOW; bytes <= high && m->sizes < SIZES;
+         bytes *= bytes >= FINE_LOW && bytes < FINE_HIGH ? 2 : STEP)
+        m->size[m->sizes++] = bytes;
+    int code = measure(m, shown);
+    peal_fabric_destroy(m->unit);
+    free(m);
+    return code;
+}

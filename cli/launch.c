@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define KEY_MAX 4096u
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static int number_of(const char *name, uint64_t most, uint32_t *out)
+{
+    uint64_t number;
+    const char *text = variable(name);
+    if (!text || !parse_u64(text, strlen(text), &number) || number > most)
+        return say_usage("%s is '%s', not a number up to %llu", name, text ? text : "",
+                         (unsigned long long)most);
+    *out = (uint32_t)number;
+    return EXIT_YES;
+}
+
+/* ---- the job's key */
+
+static int key_of_file(struct launch *launch, const char *path)
+{
+    size_t bytes;
+    CLI_TRY(read_file(path, &launch->key, &bytes));
+    while (bytes > 0 && (launch->key[bytes - 1] == '\n' || launch->key[bytes - 1] == '\r'))
+        bytes--;
+    launch->key_bytes = bytes;
+    if (bytes == 0 || bytes > KEY_MAX)
+        return say_usage("%s holds no key of 1 to %u bytes", path, KEY_MAX);
+    return EXIT_YES;
+}
+
+static int read_key(struct launch *launch)
+{
+    const char *key = variable("PEAL_JOB_KEY");
+    const char *path = variable("PEAL_JOB_KEY_FILE");
+    if (!key)
+        return path ? key_of_file(launch, path) : EXIT_YES;
+    launch->key_bytes = strlen(key);
+    launch->key = need(malloc(launch->key_bytes + 1));
+    memcpy(launch->key, key, launch->key_bytes + 1);
+    return EXIT_YES;
+}
+
+/* ---- who we are */
+
+/* torchrun's own store listens on the port that it names; then ours is the next one. */
+static int read_port(struct launch *launch)
+{
+    const char *taken = variable("TORCHELASTIC_USE_AGENT_STORE");
+    if (variable("PEAL_PORT"))
+        return number_of("PEAL_PORT", 65535, &launch->port);
+    CLI_TRY(number_of("MASTER_PORT", 65534, &launch->port));
+    launch->port += taken && strcmp(taken, "True") == 0;
+    return EXIT_YES;
+}
+
+static int by_variables(struct launch *launch)
+{
+    launch->by = LAUNCH_ENV;
+    launch->address = variable("MASTER_ADDR");
+    CLI_TRY(number_of("RANK", 65535, &launch->rank));
+    CLI_TRY(number_of("WORLD_SIZE", 65536, &launch->ranks));
+    CLI_TRY(read_port(launch));
+    return read_key(launch);
+}
+
+/* Where other hosts reach this one: the first address that is not the host's own loopback. */
+static const char *outward(char *text, size_t size)
+{
+    struct ifaddrs *all = NULL;
+    int found = 0;
+    if (getifaddrs(&all) != 0)
+        return NULL;
+    for (const struct ifaddrs *at = all; at && !found; at = at->ifa_next) {
+        unsigned want = IFF_UP | IFF_RUNNING;
+        if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET || (at->ifa_flags & want) != want ||
+            at->ifa_flags & IFF_LOOPBACK)
+            continue;
+        found = getnameinfo(at->ifa_addr, sizeof(struct sockaddr_in), text, (socklen_t)size, NULL,
+                            0, NI_NUMERICHOST) == 0;
+    }
+    freeifaddrs(all);
+    return found ? text : NULL;
+}
+
+static char pmix_address[64];
+
+static int by_pmix(struct launch *launch)
+{
+    int one_host = 0;
+    CLI_TRY(pmix_begin(&launch->rank, &launch->ranks, &one_host));
+    launch->by = LAUNCH_PMIX;
+    launch->address = one_host ? NULL : outward(pmix_address, sizeof pmix_address);
+    return EXIT_YES;
+}
+
+int launch_read(struct cli *cli, struct launch *launch)
+{
+    int code = EXIT_YES;
+    if (cli_given(cli, OPT_LOCAL))
+        return EXIT_YES;
+    if (variable("RANK") && variable("WORLD_SIZE") && variable("MASTER_ADDR") &&
+        variable("MASTER_PORT"))
+        code = by_variables(launch);
+    else if (pmix_asks())
+        code = by_pmix(launch);
+    if (code == EXIT_YES && launch->by != LAUNCH_NONE && launch->rank != 0)
+        cli->value[OPT_OUTPUT] = "/dev/null";
+    return code;
+}
+
+/* ---- joining */
+
+static const char *chosen(const struct cli *cli, enum option_id option, const char *name)
+{
+    return cli_given(cli, option) ? cli->value[option] : variable(name);
+}
+
+static int meet_by_pmix(struct cli *cli, struct launch *launch, peal_join_params *params)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    const char *at = params->interface ? params->interface : launch->address;
+    if (launch->rank == 0)
+        CLI_TRY(say_diag(peal_meeting_open(cli->ctx, at, 0, &diag, &params->meeting, &launch->id),
+                         &diag));
+    params->id = &launch->id;
+    return pmix_spread(launch->worlds++, launch->rank == 0, &launch->id);
+}
+
+int launch_join(struct cli *cli, struct launch *launch, const peal_table *table,
+                peal_join_params *params, peal_world **world)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_table_info info = {.size = sizeof info};
+    CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
+    if (info.ranks != launch->ranks)
+        return say_usage("%lu processes were started for a plan of %lu ranks; --ranks says how "
+                         "many are planned for, --local runs them all here",
+                         (unsigned long)launch->ranks, (unsigned long)info.ranks);
+    params->rank = launch->rank;
+    params->ranks = launch->ranks;
+    params->interface = chosen(cli, OPT_INTERFACE, "PEAL_INTERFACE");
+    params->host = chosen(cli, OPT_HOST_ID, "PEAL_HOST_ID");
+    params->insecure = cli_given(cli, OPT_INSECURE);
+    CLI_TRY(cli_u32(cli, OPT_SOCKETS, &params->sockets));
+    if (launch->by == LAUNCH_PMIX) {
+        CLI_TRY(meet_by_pmix(cli, launch, params));
+    } else {
+        params->address = launch->address;
+        params->port = launch->port;
+        params->key = launch->key;
+        params->key_bytes = launch->key_bytes;
+    }
+    return say_diag(peal_world_join(cli->ctx, params, table, &diag, world), &diag);
+}
+
+void launch_end(struct launch *launch)
+{
+    if (launch->by == LAUNCH_PMIX)
+        pmix_end();
+    free(launch->key);
+    launch->key = NULL;
+}

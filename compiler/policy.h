@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the planner lets a policy decide. */
+#ifndef PEAL_COMPILER_POLICY_H
+#define PEAL_COMPILER_POLICY_H
+
+#include "compiler.h"
+#include "policy_hook.h"
+
+/* A policy at work on one planner. Afterwards its prices stay, for peal_table_candidate. */
+struct policy_run {
+    const struct policy_hooks *hooks;
+    void *session;
+    struct policy_view view;
+    int failed; /* the error under way is the policy's */
+    uint32_t nanchors;
+    uint64_t *anchors;          /* sizes at which it is asked, rising */
+    double *factor;             /* of each candidate's time, anchor by anchor; NULL: all 1 */
+    uint8_t *barred;            /* candidates that were dropped or vetoed */
+    uint32_t room;              /* candidates that factor and barred are for */
+    char reason[POLICY_REASON]; /* of the last veto */
+};
+
+peal_status peal_policy_begin(struct planner *planner, const peal_policy *policy, peal_diag *diag);
+peal_status peal_policy_candidates(struct planner *planner, peal_diag *diag);
+peal_status peal_policy_costs(struct planner *planner, peal_diag *diag);
+void peal_policy_end(struct planner *planner);
+void peal_policy_free(struct planner *planner);
+int peal_policy_barred(const struct planner *planner, uint32_t index);
+double peal_policy_factor(const struct planner *planner, uint32_t index, uint64_t bytes);
+
+/* The rows of a table: ends[i] is the last size of row i, planner->chosen[i] its candidate. Errors:
+ * the policy's, UNSUPPORTED, LIMIT. */
+peal_status peal_policy_rows(struct planner *planner, uint64_t *ends, uint32_t *count_out,
+                             peal_diag *diag);
+
+/* ---- from select.c */
+int peal_select_fits(const struct planner *planner, uint32_t index, uint64_t bytes);
+uint32_t peal_select_best(const struct planner *planner, uint64_t bytes);
+double peal_select_price(const struct planner *planner, uint32_t index, uint64_t bytes);
+uint64_t peal_select_end(const struct planner *planner, uint32_t index, uint64_t from, uint64_t to);
+void peal_select_describe(const struct planner *planner, uint32_t index, uint64_t min_bytes,
+                          uint64_t max_bytes, peal_row_info *info);
+peal_status peal_select_ask(struct planner *planner, const peal_request *ask, peal_diag *diag,
+                            uint32_t *first_out, uint32_t *count_out);
+
+#endif

@@ -1,0 +1,172 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- What a policy can reach, for editors; written by `peal policy meta`.
+---@meta
+
+---The machine: what peal topo prints. Lists count from 1, ranks from 0.
+---@class peal.Fabric
+---@field name string # name of the topology
+---@field dialect string # nccl, rccl, cluster or host
+---@field nranks integer # number of ranks
+---@field hosts integer # number of hosts
+---@field numa_nodes integer # number of NUMA nodes
+---@field ranks peal.Rank[] # all ranks; ranks[1] is rank 0
+---@field nics peal.Nic[] # all NICs; rank.nic counts from 0: nics[rank.nic + 1]
+---@field nodes peal.Node[] # all nodes of the graph
+---@field links peal.Link[] # all links of the graph
+---@field notes peal.Note[] # what was filled in, or is suspicious
+---@field rank fun(self: peal.Fabric, rank: integer): peal.Rank # a rank by its number, from 0
+---@field path fun(self: peal.Fabric, from: integer, to: integer): peal.Path # how bytes go from one rank to another
+
+---An accelerator, or a process of a host.
+---@class peal.Rank
+---@field rank integer # number, from 0
+---@field host integer # number of its host, from 0
+---@field index integer # number on its host, from 0
+---@field device integer # accelerator number on its host; -1 unknown
+---@field busid string # PCI address
+---@field numa integer # NUMA node; -1 unknown
+---@field nvlink_domain integer # equal for ranks that reach each other over NVLink, XGMI or C2C
+---@field nic integer # the nearest NIC, from 0; -1 none
+---@field arch integer # compute capability times 10; 0 unknown
+---@field model string # sm_90, gfx942, host
+
+---A network interface.
+---@class peal.Nic
+---@field name string # mlx5_0
+---@field host integer # number of its host, from 0
+---@field busid string # PCI address
+---@field numa integer # NUMA node; -1 unknown
+---@field speed_gbits number # line rate in Gb/s
+---@field rail integer # the rail it is on; -1 undefined
+---@field rdma boolean # false: sockets only
+
+---A node of the graph.
+---@class peal.Node
+---@field name string # gpu0, numa1, nvs0
+---@field kind string # accelerator, numa, pcie-switch, nvswitch, nic, net-switch
+---@field host integer # number of its host, from 0
+---@field busid string # PCI address
+
+---A link of the graph, one direction.
+---@class peal.Link
+---@field from string # name of the node it leaves
+---@field to string # name of the node it enters
+---@field class string # nvlink, pcie, smp, net ...
+---@field alpha_us number # start-up in us
+---@field beta_gbs number # bandwidth in 1e9 bytes/s
+---@field sstar_bytes integer # alpha times beta in bytes: below it a message is mostly start-up
+---@field resource string # links of one resource share its bandwidth
+
+---Something worth knowing of the topology file.
+---@class peal.Note
+---@field warning boolean # suspicious
+---@field line integer # line of the file
+---@field text string # a sentence
+
+---A way from one rank to another.
+---@class peal.Path
+---@field class string # the farthest class on the way
+---@field alpha_us number # start-up in us
+---@field beta_gbs number # of the narrowest link, in 1e9 bytes/s
+---@field direct boolean # loads and stores work
+---@field via string # gpu0 > nvs0 > gpu1
+
+---What is wanted.
+---@class peal.Request
+---@field bytes integer # size of the message in question, as nccl-tests counts it
+---@field collective string # allreduce, allgather ...
+---@field reduces boolean # whether elements are added up
+---@field nranks integer # number of ranks that take part
+---@field min_bytes integer # smallest message of the table
+---@field max_bytes integer # largest message of the table
+---@field root integer # root, or who sends
+---@field peer integer # who receives, of sendrecv
+---@field scratch_bytes integer # bound on the scratch memory of a rank
+---@field sm_price number # relative price of each SM
+---@field max_sms integer # SMs of an accelerator at most; 0 any number
+---@field zero_sm boolean # no SM at all
+---@field deterministic boolean # one order of reduction
+---@field wire string # format that float32 may travel in
+---@field rank fun(self: peal.Request, rank: integer): peal.Rank # a rank of the group by its number there, from 0
+
+---A schedule that could serve, and what it would take for a message of the size in question.
+---@class peal.Candidate
+---@field algorithm string # ring, hierarchical ...
+---@field detail string # its parameters in words
+---@field channels integer # lanes over the same links
+---@field tile_bytes integer # of the pipeline; 0 whole chunks
+---@field protocol string # simple or packet
+---@field gateways integer # hierarchical: gateway ranks of a host
+---@field levels string # hierarchical: numa,host
+---@field inner string # hierarchical: inside a host
+---@field outer string # hierarchical: between hosts
+---@field radix integer # bruck
+---@field trees integer # packed: from each root
+---@field time_us number # predicted time in us
+---@field alpha_us number # of it what does not shrink with the message
+---@field beta_us number # of it what links carry
+---@field gamma_us number # of it what the rate of lanes adds, which reduce and copy
+---@field alone_us number # the time without groups under way beside it
+---@field bound_us number # no schedule is faster here
+---@field algbw_gbs number # bytes by time, in 1e9 bytes/s
+---@field busbw_gbs number # the same as nccl-tests' bus bandwidth
+---@field latency_bound boolean # start-ups are the larger part
+---@field binding string # the resource that limits it
+---@field sms integer # lanes that hold an SM
+---@field scratch_bytes integer # scratch memory of a rank
+---@field hop_bytes integer # that one hop carries
+---@field net_messages integer # that cross hosts, of the rank that sends most; 0 none, or not counted
+---@field net_message_bytes integer # of each
+---@field wire string # format that float32 travels in
+---@field serves_bytes integer # the largest message it can serve
+---@field min_bytes integer # in check: the row's smallest message
+---@field max_bytes integer # in check: the row's largest message
+---@field engine fun(self: peal.Candidate, class: string): string? # who moves data over a class of links: sm, tma, ce, rdma, staged, tcp; several joined by +
+---@field time fun(self: peal.Candidate, bytes: integer): number # predicted time in us for another size
+
+---A schedule to be made.
+---@class peal.Ask
+---@field algorithm? string
+---@field channels? integer
+---@field gateways? integer
+---@field tile_bytes? integer
+---@field levels? string
+---@field inner? string
+---@field outer? string
+---@field incast? integer
+---@field engine? table<string, string> # by class of links: {nvlink = "tma"}
+---@field reduce_engine? string # sm: nothing else can
+---@field max_sms? integer
+---@field zero_sm? boolean
+---@field scratch_bytes? integer # at most; choose only
+---@field protocol? string # simple or packet; choose only
+---@field wire? string
+
+---@class peal.Candidates: peal.Candidate[]
+---@field default peal.Candidate # what is chosen so far
+
+---@class peal.Additions: peal.Ask[]
+---@field drop? string[]|fun(candidate: peal.Candidate): boolean
+---@field keep? string[]
+
+---What a policy returns.
+---@class peal.Policy
+---@field description? string
+---@field sizes? integer[]|fun(req: peal.Request, fabric: peal.Fabric): integer[]
+---@field candidates? fun(req: peal.Request, fabric: peal.Fabric): peal.Additions?
+---@field cost? fun(candidate: peal.Candidate, req: peal.Request, fabric: peal.Fabric, us: number): number?
+---@field choose? fun(candidates: peal.Candidates, req: peal.Request, fabric: peal.Fabric): peal.Candidate|peal.Ask|nil
+---@field check? fun(plan: peal.Candidate, req: peal.Request, fabric: peal.Fabric): boolean?, string?
+
+---@class peal
+---@field KiB integer
+---@field MiB integer
+---@field GiB integer
+---@field version string
+---@field size fun(text: string): integer # "64K" in bytes
+---@field size_text fun(bytes: integer): string # the reverse
+peal = {}
+
+---In a console: the topology it was given.
+---@type peal.Fabric
+fabric = nil

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans whose schedules are one. Ranges of sizes often share programs and differ in slots, bounds
+ * and predictions alone; what is executed of them is the same, step for step.
+ */
+#include "verify.h"
+
+#include <string.h>
+
+static int same_program(const struct plan_rank *a, const struct plan_rank *b)
+{
+    if (a->nlanes != b->nlanes || a->nsteps != b->nsteps || a->noperands != b->noperands)
+        return 0;
+    return (!a->nlanes || !memcmp(a->lanes, b->lanes, a->nlanes * sizeof *a->lanes)) &&
+           (!a->nsteps || !memcmp(a->steps, b->steps, a->nsteps * sizeof *a->steps)) &&
+           (!a->noperands || !memcmp(a->operands, b->operands, a->noperands * sizeof *a->operands));
+}
+
+static int same_regions(const struct peal_plan *a, const struct peal_plan *b)
+{
+    if (a->nregions != b->nregions)
+        return 0;
+    for (uint32_t i = 0; i < a->nregions; i++) {
+        const struct plan_region *x = &a->regions[i], *y = &b->regions[i];
+        if (x->buffer != y->buffer || x->width != y->width || x->depth != y->depth ||
+            x->wire != y->wire)
+            return 0;
+    }
+    return 1;
+}
+
+static int same_trips(const struct peal_plan *a, const struct peal_plan *b)
+{
+    uint32_t trips = peal_verify_trips(a), depth = 1;
+    for (uint32_t i = 0; i < a->nregions; i++)
+        if (a->regions[i].depth > depth)
+            depth = a->regions[i].depth;
+    return trips == peal_verify_trips(b) || trips == depth + 2; /* which prove any number */
+}
+
+/* Links have no part in an execution, but hosts have in the proof by classes. */
+int peal_verify_covers(const struct peal_plan *a, const struct peal_plan *b)
+{
+    if (a == b)
+        return 1;
+    if (a->collective != b->collective || a->nranks != b->nranks || a->root != b->root ||
+        a->peer != b->peer || a->npairs != b->npairs || a->nchunks != b->nchunks)
+        return 0;
+    if (a->npairs && memcmp(a->pairs, b->pairs, 2 * (size_t)a->npairs * sizeof *a->pairs))
+        return 0;
+    if (!same_regions(a, b) || !same_trips(a, b))
+        return 0;
+    for (uint32_t r = 0; r < a->nranks; r++)
+        if (a->ranks[r].host != b->ranks[r].host || !same_program(&a->ranks[r], &b->ranks[r]))
+            return 0;
+    return 1;
+}

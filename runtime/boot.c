@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Coming together: the star around rank 0, and what all ranks have to have in common. */
+#include "clock.h"
+#include "far.h"
+#include "job.h"
+
+#include <stdio.h>
+
+#define RETRY_US 20000u
+#define REFUSALS_MAX 25u
+#define SHAKE_NS 5000000000u /* a peer that is there answers within this time */
+#define GRACE_NS 2000000000u /* for the others to come and hear that it has failed */
+
+/* ---- what a rank says of itself */
+
+static peal_status describe(struct rt_job *job, const struct job_plan *plan,
+                            const peal_table *table, struct rt_ident *ident, peal_diag *diag)
+{
+    peal_status status;
+    memset(ident, 0, sizeof *ident);
+    struct peal_hash128 digest = rt_table_digest(job->ctx, table, &status);
+    if (status != PEAL_OK)
+        return peal_fail(diag, status, "out of memory");
+    ident->version = JOB_VERSION;
+    ident->rank = plan->rank;
+    ident->ranks = plan->ranks;
+    ident->sockets = plan->sockets;
+    ident->heap_bytes = plan->heap_bytes;
+    ident->table[0] = digest.low;
+    ident->table[1] = digest.high;
+    ident->origin[0] = table->rows[0].plan->origin.low;
+    ident->origin[1] = table->rows[0].plan->origin.high;
+    ident->addr = job->addr;
+    peal_copy_text(ident->library, sizeof ident->library, peal_version());
+    if (plan->host_id) {
+        peal_copy_text(ident->host_id, sizeof ident->host_id, plan->host_id);
+        peal_copy_text(ident->host, sizeof ident->host, plan->host);
+        return PEAL_OK;
+    }
+    status = rt_host_name(plan->host, ident->host_id, sizeof ident->host_id, ident->host,
+                          sizeof ident->host);
+    return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "a host's name is too long");
+}
+
+static void end_texts(struct rt_ident *ident)
+{
+    ident->library[sizeof ident->library - 1] = '\0';
+    ident->host_id[sizeof ident->host_id - 1] = '\0';
+    ident->host[sizeof ident->host - 1] = '\0';
+}
+
+static peal_status heaps_differ(const struct rt_ident *theirs, const struct rt_ident *ours,
+                                peal_diag *diag)
+{
+    if (theirs->heap_bytes == ours->heap_bytes)
+        return PEAL_OK;
+    return peal_fail(diag, PEAL_ERR_MISMATCH,
+                     "rank %u on %s has a heap of %llu bytes, rank 0 on %s of %llu", theirs->rank,
+                     theirs->host, (unsigned long long)theirs->heap_bytes, ours->host,
+                     (unsigned long long)ours->heap_bytes);
+}
+
+static peal_status differ(const struct rt_ident *theirs, const struct rt_ident *ours,
+                          peal_diag *diag)
+{
+    if (theirs->version != ours->version || strcmp(theirs->library, ours->library) != 0)
+        return peal_fail(diag, PEAL_ERR_MISMATCH, "rank %u on %s runs peal %s, rank 0 on %s %s",
+                         theirs->rank, theirs->host, theirs->library, ours->host, ours->library);
+    if (theirs->ranks != ours->ranks)
+        return peal_fail(diag, PEAL_ERR_MISMATCH,
+                         "rank %u on %s is one of %u ranks, rank 0 on %s one of %u", theirs->rank,
+                         theirs->host, theirs->ranks, ours->host, ours->ranks);
+    if (memcmp(theirs->table, ours->table, sizeof ours->table) == 0)
+        return heaps_differ(theirs, ours, diag);
+    int planned = memcmp(theirs->origin, ours->origin, sizeof ours->origin) != 0;
+    return peal_fail(diag, PEAL_ERR_MISMATCH,
+                     "rank %u on %s has another plan (%016llx) than rank 0 on %s (%016llx)%s",
+                     theirs->rank, theirs->host, (unsigned long long)theirs->table[1], ours->host,
+                     (unsigned long long)ours->table[1],
+                     planned ? ": planned from another topology, or with other options" : "");
+}
+
+/* ---- messages through the star */
+
+static struct sock_wait soon(const struct rt_job *job, uint64_t ns)
+{
+    struct sock_wait wait = job->wait;
+    uint64_t until = rt_now_ns() + ns;
+    wait.deadline = until < wait.deadline ? until : wait.deadline;
+    return wait;
+}
+
+static void refresh(struct rt_job *job)
+{
+    job->wait.deadline = rt_now_ns() + (uint64_t)job->timeout_ms * 1000000u;
+}
+
+static peal_status lost(const struct rt_job *job, peal_status status, uint32_t rank,
+                        peal_diag *diag)
+{
+    const char *host = job->idents[rank].host;
+    if (status == PEAL_ERR_ABORTED)
+        return peal_fail(diag, status, "joining was called off");
+    if (status == PEAL_ERR_TIMEOUT)
+        return peal_fail(diag, status, "rank %u%s%s did not answer within %u ms", rank,
+                         host[0] ? " on " : "", host, job->timeout_ms);
+    return peal_fail(diag, PEAL_ERR_PEER, "rank %u%s%s is gone (it ended, or the network was cut)",
+                     rank, host[0] ? " on " : "", host);
+}
+
+static void set_verdict(struct rt_verdict *verdict, peal_status status, const peal_diag *diag)
+{
+    memset(verdict, 0, sizeof *verdict);
+    verdict->status = status;
+    if (status != PEAL_OK)
+        peal_copy_text(verdict->text, sizeof verdict->text,
+                       diag && diag->text[0] ? diag->text : peal_status_text(status));
+}
+
+static peal_status take_verdict(struct rt_verdict *verdict, peal_diag *diag)
+{
+    verdict->text[sizeof verdict->text - 1] = '\0';
+    if (verdict->status == PEAL_OK)
+        return PEAL_OK;
+    if (verdict->status > 0 || verdict->status < PEAL_ERR_INTERNAL)
+        verdict->status = PEAL_ERR_PEER;
+    return peal_fail(diag, (peal_status)verdict->status, "%s", verdict->text);
+}
+
+/* Everybody's `bytes` to everybody. Rank 0 goes on when one is lost, so that the others hear. */
+static peal_status gather(struct rt_job *job, const void *mine, size_t bytes, char *all,
+                          peal_diag *diag)
+{
+    if (job->rank != 0) {
+        peal_status status = sock_send(job->star[0], mine, bytes, job->wait);
+        if (status == PEAL_OK)
+            status = sock_recv(job->star[0], all, bytes * job->nranks, job->wait);
+        return status == PEAL_OK ? PEAL_OK : lost(job, status, 0, diag);
+    }
+    memcpy(all, mine, bytes);
+    for (uint32_t r = 1; r < job->nranks; r++) {
+        peal_status status = sock_recv(job->star[r], all + bytes * r, bytes, job->wait);
+        if (status != PEAL_OK)
+            return lost(job, status, r, diag);
+    }
+    for (uint32_t r = 1; r < job->nranks; r++) {
+        peal_status status = sock_send(job->star[r], all, bytes * job->nranks, job->wait);
+        if (status != PEAL_OK)
+            return lost(job, status, r, diag);
+    }
+    return PEAL_OK;
+}
+
+peal_status rt_job_exchange(struct rt_job *job, const void *mine, size_t bytes, void *all,
+                            peal_diag *diag)
+{
+    if (bytes > JOB_EXCHANGE_MAX)
+        return peal_fail(diag, PEAL_ERR_ARG, "at most %u bytes of a rank", JOB_EXCHANGE_MAX);
+    if (job->nranks == 1) {
+        memcpy(all, mine, bytes);
+        return PEAL_OK;
+    }
+    refresh(job);
+    if (bytes == 0) {
+        char *each = peal_calloc(job->ctx, job->nranks, 1);
+        peal_status status = each ? gather(job, "", 1, each, diag)
+                                  : peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+        peal_free(job->ctx, each, job->nranks);
+        return status;
+    }
+    return gather(job, mine, bytes, all, diag);
+}
+
+/* Rank 0 finds the first failure; a rank that is lost is one. */
+static peal_status agree_root(struct rt_job *job, struct rt_verdict *first, peal_diag *diag)
+{
+    for (uint32_t r = 1; r < job->nranks; r++) {
+        struct rt_verdict one;
+        peal_diag why = PEAL_DIAG_INIT;
+        peal_status status = sock_recv(job->star[r], &one, sizeof one, job->wait);
+        if (status != PEAL_OK)
+            set_verdict(&one, lost(job, status, r, &why), &why);
+        if (first->status == PEAL_OK)
+            *first = one;
+    }
+    for (uint32_t r = 1; r < job->nranks; r++)
+        (void)!sock_send(job->star[r], first, sizeof *first, soon(job, SHAKE_NS));
+    return take_verdict(first, diag);
+}
+
+peal_status rt_job_agree(struct rt_job *job, peal_status status, peal_diag *diag)
+{
+    struct rt_verdict verdict;
+    peal_diag told = PEAL_DIAG_INIT;
+    if (status != PEAL_OK)
+        (void)peal_fail(&told, status, "rank %u on %s: %s", job->rank, job->idents[job->rank].host,
+                        diag && diag->text[0] ? diag->text : peal_status_text(status));
+    set_verdict(&verdict, status, &told);
+    if (job->nranks == 1)
+        return status;
+    refresh(job);
+    if (job->rank == 0)
+        return agree_root(job, &verdict, diag);
+    status = sock_send(job->star[0], &verdict, sizeof verdict, job->wait);
+    if (status == PEAL_OK)
+        status = sock_recv(job->star[0], &verdict, sizeof verdict, job->wait);
+    return status == PEAL_OK ? take_verdict(&verdict, diag) : lost(job, status, 0, diag);
+}
+
+/* ---- rank 0: who comes */
+
+struct reception {
+    struct auth_gate gate;
+    uint32_t here; /* ranks, with this one */
+    peal_status status;
+    peal_diag why;
+};
+
+static void note(struct reception *r, struct rt_job *job, peal_status status)
+{
+    if (status == PEAL_OK || r->status != PEAL_OK)
+        return;
+    r->status = status;
+    job->wait.deadline = soon(job, GRACE_NS).deadline;
+}
+
+/* One that has proven itself says who it is. */
+static void receive(struct reception *r, struct rt_job *job, int fd, const struct auth_claim *claim)
+{
+    struct rt_ident ident;
+    peal_diag why = PEAL_DIAG_INIT;
+    struct rt_ident *ours = &job->idents[0];
+    if (claim->purpose != AUTH_MEET ||
+        sock_recv(fd, &ident, sizeof ident, soon(job, SHAKE_NS)) != PEAL_OK) {
+        sock_close(&fd);
+        return;
+    }
+    end_texts(&ident);
+    peal_status status = differ(&ident, ours, &why);
+    if (status == PEAL_OK && (ident.rank == 0 || ident.rank >= job->nranks))
+        status = peal_fail(&why, PEAL_ERR_MISMATCH, "one on %s comes as rank %u of %u", ident.host,
+                           ident.rank, job->nranks);
+    if (status == PEAL_OK && job->star[ident.rank] >= 0)
+        status = peal_fail(&why, PEAL_ERR_MISMATCH, "two come as rank %u, on %s and on %s",
+                           ident.rank, job->idents[ident.rank].host, ident.host);
+    if (status != PEAL_OK) {
+        struct rt_verdict verdict;
+        set_verdict(&verdict, status, &why);
+        (void)!sock_send(fd, &verdict, sizeof verdict, soon(job, SHAKE_NS));
+        sock_close(&fd);
+        if (r->status == PEAL_OK)
+            r->why = why;
+        note(r, job, status);
+        r->here++; /* one of those that were to come */
+        return;
+    }
+    job->idents[ident.rank] = ident;
+    job->star[ident.rank] = fd;
+    r->here++;
+}
+
+static peal_status absent(const struct rt_job *job, peal_diag *diag)
+{
+    char list[128] = "";
+    size_t used = 0;
+    uint32_t count = 0;
+    for (uint32_t r = 1; r < job->nranks; r++) {
+        if (job->star[r] >= 0)
+            continue;
+        count++;
+        if (used + 16 < sizeof list)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%u", used ? ", " : "", r);
+    }
+    return peal_fail(diag, PEAL_ERR_TIMEOUT, "%u of %u ranks did not come within %u ms: %s%s",
+                     count, job->nranks, job->timeout_ms, list,
+                     used + 16 < sizeof list ? "" : ", ...");
+}
+
+static void tell_all(struct rt_job *job, const struct rt_verdict *verdict)
+{
+    for (uint32_t r = 1; r < job->nranks; r++) {
+        if (job->star[r] < 0)
+            continue;
+        struct sock_wait wait = {rt_now_ns() + SHAKE_NS, job->wait.cancel};
+        peal_status sent = sock_send(job->star[r], verdict, sizeof *verdict, wait);
+        if (sent == PEAL_OK && verdict->status == PEAL_OK)
+            (void)!sock_send(job->star[r], job->idents, job->nranks * sizeof *job->idents, wait);
+    }
+}
+
+static peal_status receive_all(struct rt_job *job, struct reception *r)
+{
+    auth_gate_open(&r->gate, job->listener, &job->key);
+    r->here = 1;
+    while (r->here < job->nranks) {
+        struct auth_claim claim;
+        int fd;
+        peal_status status = auth_gate_next(&r->gate, job->wait, &fd, &claim);
+        if (status == PEAL_OK) {
+            receive(r, job, fd, &claim);
+            continue;
+        }
+        if (r->status == PEAL_OK)
+            r->status = status == PEAL_ERR_TIMEOUT ? absent(job, &r->why)
+                                                   : peal_fail(&r->why, status, "called off");
+        break;
+    }
+    auth_gate_close(&r->gate);
+    return r->status;
+}
+
+static peal_status meet_as_root(struct rt_job *job, peal_diag *diag)
+{
+    struct rt_verdict verdict;
+    struct reception *r = peal_calloc(job->ctx, 1, sizeof *r);
+    if (!r)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    r->why = (peal_diag)PEAL_DIAG_INIT;
+    r->status = auth_random(job->world, sizeof job->world, &r->why);
+    if (r->status == PEAL_OK)
+        r->status = receive_all(job, r);
+    set_verdict(&verdict, r->status, &r->why);
+    verdict.sockets = job->sockets;
+    memcpy(verdict.world, job->world, sizeof verdict.world);
+    peal_free(job->ctx, r, sizeof *r);
+    tell_all(job, &verdict);
+    return take_verdict(&verdict, diag);
+}
+
+/* ---- the others: finding rank 0 */
+
+static peal_status call_root(struct rt_job *job, const struct sock_addr *root,
+                             const struct job_plan *plan, peal_diag *diag)
+{
+    struct auth_claim claim = {.purpose = AUTH_MEET, .ranks = job->nranks, .rank = job->rank};
+    PEAL_TRY(sock_dial(root, NULL, soon(job, SHAKE_NS), &job->star[0], diag));
+    if (plan->wait_for_key && rt_key_get(job->key_name, &job->key) != PEAL_OK) {
+        sock_close(&job->star[0]);
+        return PEAL_AGAIN;
+    }
+    peal_status status = auth_prove(job->star[0], &job->key, &claim, soon(job, SHAKE_NS));
+    if (status != PEAL_OK)
+        sock_close(&job->star[0]);
+    return status;
+}
+
+/* Rank 0 may be late, and strangers may keep it busy. */
+static peal_status find_root(struct rt_job *job, const struct job_plan *plan, peal_diag *diag)
+{
+    char text[SOCK_TEXT];
+    const struct sock_addr *root = plan->roots;
+    uint32_t refusals = 0;
+    for (uint32_t i = 0;; i++) {
+        root = &plan->roots[i % plan->nroots];
+        peal_status status = call_root(job, root, plan, diag);
+        if (status == PEAL_OK)
+            return PEAL_OK;
+        if (status == PEAL_ERR_ABORTED)
+            return lost(job, status, 0, diag);
+        if (status == PEAL_ERR_IO)
+            return status;
+        refusals += status == PEAL_ERR_PEER;
+        if (refusals > REFUSALS_MAX)
+            return peal_fail(diag, PEAL_ERR_PEER,
+                             "who listens on %s does not hold this job's key (is it the same on "
+                             "all ranks, and is the port rank 0's?)",
+                             sock_text(root, text));
+        if (rt_now_ns() > job->wait.deadline)
+            return peal_fail(diag, PEAL_ERR_TIMEOUT, "no rank 0 on %s within %u ms",
+                             sock_text(root, text), job->timeout_ms);
+        if (i % plan->nroots == plan->nroots - 1)
+            rt_sleep_us(RETRY_US);
+    }
+}
+
+static peal_status meet_root(struct rt_job *job, peal_diag *diag)
+{
+    struct rt_verdict verdict;
+    size_t bytes = job->nranks * sizeof *job->idents;
+    peal_status status =
+        sock_send(job->star[0], &job->idents[job->rank], sizeof *job->idents, job->wait);
+    if (status == PEAL_OK) {
+        struct sock_wait wait = job->wait; /* rank 0's patience ends first */
+        wait.deadline += GRACE_NS;
+        status = sock_recv(job->star[0], &verdict, sizeof verdict, wait);
+    }
+    if (status != PEAL_OK)
+        return lost(job, status, 0, diag);
+    PEAL_TRY(take_verdict(&verdict, diag));
+    status = sock_recv(job->star[0], job->idents, bytes, job->wait);
+    if (status != PEAL_OK)
+        return lost(job, status, 0, diag);
+    memcpy(job->world, verdict.world, sizeof job->world);
+    job->sockets = verdict.sockets;
+    for (uint32_t r = 0; r < job->nranks; r++)
+        end_texts(&job->idents[r]);
+    return PEAL_OK;
+}
+
+/* ---- listening for ranks of other hosts */
+
+/* Where rank 0 is reached from, unless told otherwise: not on all interfaces. */
+static peal_status open_listener(struct rt_job *job, const struct job_plan *plan, peal_diag *diag)
+{
+    if (job->listener >= 0)
+        return sock_own(job->listener, &job->addr, diag);
+    PEAL_TRY(sock_own(job->star[0], &job->addr, diag));
+    if (plan->interface)
+        PEAL_TRY(sock_interface(plan->interface, job->addr.family, &job->addr, diag));
+    job->addr.port = 0;
+    return sock_listen(&job->addr, &job->listener, diag);
+}
+
+static peal_status meet(struct rt_job *job, const struct job_plan *plan, const peal_table *table,
+                        peal_diag *diag)
+{
+    if (job->rank != 0)
+        PEAL_TRY(find_root(job, plan, diag));
+    PEAL_TRY(open_listener(job, plan, diag));
+    PEAL_TRY(describe(job, plan, table, &job->idents[job->rank], diag));
+    return job->rank == 0 ? meet_as_root(job, diag) : meet_root(job, diag);
+}
+
+/* ---- */
+
+static peal_status fill(struct rt_job *job, const struct job_plan *plan)
+{
+    job->rank = plan->rank;
+    job->nranks = plan->ranks;
+    job->sockets = plan->sockets;
+    job->timeout_ms = plan->timeout_ms;
+    job->listener = plan->listener;
+    job->wait.cancel = plan->cancel;
+    if (plan->key)
+        job->key = *plan->key;
+    peal_copy_text(job->key_name, sizeof job->key_name, plan->key_name ? plan->key_name : "");
+    job->star = peal_alloc(job->ctx, job->nranks * sizeof *job->star);
+    job->idents = peal_calloc(job->ctx, job->nranks, sizeof *job->idents);
+    for (uint32_t r = 0; job->star && r < job->nranks; r++)
+        job->star[r] = -1;
+    refresh(job);
+    return job->star && job->idents ? PEAL_OK : PEAL_ERR_MEMORY;
+}
+
+peal_status rt_job_make(peal_ctx *ctx, const struct job_plan *plan, const peal_table *table,
+                        peal_diag *diag, struct rt_job **job_out)
+{
+    struct rt_job *job = peal_calloc(ctx, 1, sizeof *job);
+    if (!job) {
+        int listener = plan->listener;
+        sock_close(&listener);
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    }
+    job->ctx = ctx;
+    peal_status status = fill(job, plan);
+    if (status != PEAL_OK)
+        status = peal_fail(diag, status, "out of memory");
+    else
+        status = meet(job, plan, table, diag);
+    if (job->rank == 0)
+        rt_key_remove(job->key_name);
+    job->key_name[0] = '\0';
+    if (status != PEAL_OK) {
+        rt_job_free(job);
+        return status;
+    }
+    *job_out = job;
+    return PEAL_OK;
+}
+
+void rt_job_free(struct rt_job *job)
+{
+    if (!job)
+        return;
+    rt_far_free(job->far);
+    for (uint32_t r = 0; job->star && r < job->nranks; r++)
+        sock_close(&job->star[r]);
+    sock_close(&job->listener);
+    peal_free(job->ctx, job->star, job->nranks * sizeof *job->star);
+    peal_free(job->ctx, job->idents, job->nranks * sizeof *job->idents);
+    peal_free(job->ctx, job, sizeof *job);
+}

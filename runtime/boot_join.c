@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joining a world of several processes: by an id or an address, all at once or bit by bit. */
+#include "clock.h"
+#include "far.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define DEFAULT_HEAP (256ull << 20)
+#define DEFAULT_TIMEOUT_MS 30000u
+#define DEFAULT_SOCKETS 2u
+#define ROOTS_MAX 8u
+
+/* ---- ids and meetings */
+
+struct id_content {
+    uint8_t mark[8];
+    struct sock_addr root;
+    struct auth_key key;
+};
+_Static_assert(sizeof(struct id_content) <= sizeof(peal_id), "an id holds it");
+static const uint8_t id_mark[8] = {'P', 'E', 'A', 'L', 'I', 'D', '1', 0};
+
+struct peal_meeting {
+    peal_ctx *ctx;
+    int listener;
+};
+
+peal_status peal_meeting_open(peal_ctx *ctx, const char *address, uint32_t port, peal_diag *diag,
+                              peal_meeting **meeting_out, peal_id *id_out)
+{
+    struct id_content content = {.root = {.family = 4, .ip = {127, 0, 0, 1}}};
+    if (!ctx || !meeting_out || !id_out || port > 65535)
+        return peal_fail(diag, PEAL_ERR_ARG, "a meeting needs a context and a port up to 65535");
+    if (address)
+        PEAL_TRY(sock_interface(address, 0, &content.root, diag));
+    content.root.port = (uint16_t)port;
+    memcpy(content.mark, id_mark, sizeof id_mark);
+    PEAL_TRY(auth_random(content.key.bytes, sizeof content.key.bytes, diag));
+    peal_meeting *meeting = peal_calloc(ctx, 1, sizeof *meeting);
+    if (!meeting)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    meeting->ctx = ctx;
+    peal_status status = sock_listen(&content.root, &meeting->listener, diag);
+    if (status != PEAL_OK) {
+        peal_free(ctx, meeting, sizeof *meeting);
+        return status;
+    }
+    memset(id_out, 0, sizeof *id_out);
+    memcpy(id_out, &content, sizeof content);
+    *meeting_out = meeting;
+    return PEAL_OK;
+}
+
+void peal_meeting_close(peal_meeting *meeting)
+{
+    if (!meeting)
+        return;
+    sock_close(&meeting->listener);
+    peal_free(meeting->ctx, meeting, sizeof *meeting);
+}
+
+/* ---- what is asked for */
+
+struct ask {
+    peal_join_params params;
+    struct job_plan plan;
+    struct auth_key key;
+    struct sock_addr roots[ROOTS_MAX];
+    char key_name[64];
+};
+
+static peal_status check_rows(const peal_table *table, peal_diag *diag)
+{
+    if (table->nrows == 0)
+        return peal_fail(diag, PEAL_ERR_ARG, "the table has no rows");
+    for (uint32_t i = 0; i < table->nrows; i++)
+        if (!table->rows[i].plan)
+            return peal_fail(diag, PEAL_ERR_ARG, "row %u is not compiled", i);
+    return PEAL_OK;
+}
+
+static peal_status check_params(const peal_join_params *p, const peal_table *table, peal_diag *diag)
+{
+    if (p->ranks == 0 || p->ranks != table->nranks || p->rank >= p->ranks)
+        return peal_fail(diag, PEAL_ERR_ARG, "rank %u of %u with a table of %u ranks", p->rank,
+                         p->ranks, table->nranks);
+    if (p->ranks > RT_RANKS_MAX)
+        return peal_fail(diag, PEAL_ERR_ARG, "%u ranks; at most %u", p->ranks, RT_RANKS_MAX);
+    if (p->sockets > JOB_SOCKETS_MAX || p->port > 65535)
+        return peal_fail(diag, PEAL_ERR_ARG, "at most %u sockets, and ports up to 65535",
+                         JOB_SOCKETS_MAX);
+    if (!p->id && (!p->address || !p->port))
+        return peal_fail(diag, PEAL_ERR_ARG, "joining takes an id, or an address and a port");
+    if (p->id && (p->rank == 0) != (p->meeting != NULL))
+        return peal_fail(diag, PEAL_ERR_ARG, "with an id, rank 0 and no other has the meeting");
+    return check_rows(table, diag);
+}
+
+static peal_status by_id(struct ask *ask, peal_diag *diag)
+{
+    struct id_content content;
+    memcpy(&content, ask->params.id, sizeof content);
+    if (memcmp(content.mark, id_mark, sizeof id_mark) != 0)
+        return peal_fail(diag, PEAL_ERR_ARG, "that is no id of a meeting");
+    ask->key = content.key;
+    ask->roots[0] = content.root;
+    ask->plan.nroots = 1;
+    if (ask->params.meeting) {
+        ask->plan.listener = ask->params.meeting->listener;
+        ask->params.meeting->listener = -1;
+    }
+    return PEAL_OK;
+}
+
+/* The first address of rank 0's that this host has. */
+static const struct sock_addr *here(const struct ask *ask)
+{
+    for (uint32_t i = 0; i < ask->plan.nroots; i++)
+        if (sock_is_here(&ask->roots[i]))
+            return &ask->roots[i];
+    return NULL;
+}
+
+/* Without a key: one that only processes of this host and user find. */
+static peal_status host_key(struct ask *ask, peal_diag *diag)
+{
+    const peal_join_params *p = &ask->params;
+    if (p->insecure) {
+        auth_key_from(NULL, 0, &ask->key);
+        return PEAL_OK;
+    }
+    if (!here(ask))
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "rank 0's host, %s, is another than rank %u's, and there is no key for "
+                         "the job: give all ranks the same secret (peal run: PEAL_JOB_KEY or "
+                         "PEAL_JOB_KEY_FILE), or let strangers in (--insecure)",
+                         p->address, p->rank);
+    (void)snprintf(ask->key_name, sizeof ask->key_name, "/peal-key-%lu-%u",
+                   (unsigned long)geteuid(), p->port);
+    ask->plan.key_name = ask->key_name;
+    ask->plan.wait_for_key = 1;
+    return PEAL_OK;
+}
+
+static peal_status listen_as_root(struct ask *ask, peal_diag *diag)
+{
+    const struct sock_addr *at = here(ask);
+    struct sock_addr addr;
+    if (ask->params.interface) {
+        PEAL_TRY(sock_interface(ask->params.interface, 0, &addr, diag));
+        addr.port = (uint16_t)ask->params.port;
+    } else if (at) {
+        addr = *at;
+    } else {
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "%s is no address of rank 0's host (say which interface to listen on)",
+                         ask->params.address);
+    }
+    PEAL_TRY(sock_listen(&addr, &ask->plan.listener, diag));
+    return ask->plan.wait_for_key ? rt_key_put(ask->key_name, &ask->key, diag) : PEAL_OK;
+}
+
+static peal_status by_address(struct ask *ask, peal_diag *diag)
+{
+    const peal_join_params *p = &ask->params;
+    PEAL_TRY(sock_resolve(p->address, (uint16_t)p->port, ask->roots, ROOTS_MAX, &ask->plan.nroots,
+                          diag));
+    if (p->key_bytes)
+        auth_key_from(p->key, p->key_bytes, &ask->key);
+    else
+        PEAL_TRY(host_key(ask, diag));
+    return p->rank == 0 ? listen_as_root(ask, diag) : PEAL_OK;
+}
+
+static peal_status read_ask(const peal_join_params *given, const peal_table *table, struct ask *ask,
+                            peal_diag *diag)
+{
+    peal_join_params *p = &ask->params;
+    memset(ask, 0, sizeof *ask);
+    peal_status status = peal_import(p, sizeof *p, given);
+    if (status != PEAL_OK)
+        return peal_fail(diag, status, "join parameters of an unknown size");
+    PEAL_TRY(check_params(p, table, diag));
+    p->heap_bytes = p->heap_bytes ? p->heap_bytes : DEFAULT_HEAP;
+    p->timeout_ms = p->timeout_ms ? p->timeout_ms : DEFAULT_TIMEOUT_MS;
+    ask->plan = (struct job_plan){.rank = p->rank,
+                                  .ranks = p->ranks,
+                                  .sockets = p->sockets ? p->sockets : DEFAULT_SOCKETS,
+                                  .timeout_ms = p->timeout_ms,
+                                  .heap_bytes = p->heap_bytes,
+                                  .host = p->host,
+                                  .interface = p->interface,
+                                  .key = &ask->key,
+                                  .roots = ask->roots,
+                                  .listener = -1};
+    return p->id ? by_id(ask, diag) : by_address(ask, diag);
+}
+
+/* ---- the segment of a host, and the links between hosts */
+
+static uint32_t leader_of(const struct rt_job *job)
+{
+    uint32_t r = 0;
+    while (!rt_job_near(job, r, job->rank))
+        r++;
+    return r;
+}
+
+static peal_status segment_of(const struct rt_job *job, const peal_table *table,
+                              uint64_t heap_bytes, int leads, struct rt_segment *segment,
+                              peal_diag *diag)
+{
+    struct rt_layout layout;
+    char name[64];
+    uint64_t world[2];
+    memcpy(world, job->world, sizeof world);
+    PEAL_TRY(rt_layout_make(table, job->nranks, heap_bytes, &layout, diag));
+    (void)snprintf(name, sizeof name, "/peal-%016llx%016llx-%u", (unsigned long long)world[0],
+                   (unsigned long long)world[1], leader_of(job));
+    if (leads)
+        return rt_segment_create(&layout, name, segment, diag);
+    return rt_segment_attach(&layout, name, job->timeout_ms, segment, diag);
+}
+
+/* Now rather than by a signal in the midst of a call. */
+static peal_status reserve(const struct rt_job *job, const struct rt_segment *segment,
+                           peal_diag *diag)
+{
+    const struct rt_layout *layout = &segment->layout;
+    uint64_t packets = 2 * layout->packet_bytes;
+    uint64_t scratch = 2 * layout->scratch_bytes;
+    PEAL_TRY(rt_segment_reserve(segment, 0, layout->packets, diag));
+    PEAL_TRY(rt_segment_reserve(segment, layout->packets + packets * job->rank, packets, diag));
+    return rt_segment_reserve(segment, layout->scratch + scratch * job->rank, scratch, diag);
+}
+
+/* Of each host, one makes it before the others look for it. */
+static peal_status map_segment(struct rt_job *job, const peal_table *table, uint64_t heap_bytes,
+                               struct rt_segment *segment, peal_diag *diag)
+{
+    peal_status status = PEAL_OK;
+    int leads = leader_of(job) == job->rank;
+    if (leads)
+        status = segment_of(job, table, heap_bytes, 1, segment, diag);
+    PEAL_TRY(rt_job_agree(job, status, diag));
+    if (!leads)
+        status = segment_of(job, table, heap_bytes, 0, segment, diag);
+    if (status == PEAL_OK)
+        status = reserve(job, segment, diag);
+    PEAL_TRY(rt_job_agree(job, status, diag));
+    rt_segment_unlink(segment);
+    return PEAL_OK;
+}
+
+static peal_status settle(struct rt_job *job, const peal_table *table, const peal_join_params *p,
+                          peal_world *world, peal_diag *diag)
+{
+    PEAL_TRY(rt_far_check(job, table, diag));
+    PEAL_TRY(map_segment(job, table, p->heap_bytes, &world->segment, diag));
+    peal_status status = rt_far_make(job, diag);
+    return rt_job_agree(job, status, diag);
+}
+
+static peal_status make_world(peal_ctx *ctx, struct ask *ask, const peal_table *table,
+                              peal_diag *diag, peal_world **world_out)
+{
+    peal_world *world;
+    struct rt_job *job = NULL;
+    peal_status status = rt_world_make(ctx, &world, diag);
+    if (status != PEAL_OK) {
+        sock_close(&ask->plan.listener);
+        return status;
+    }
+    world->timeout_ms = ask->params.timeout_ms;
+    world->private_buffers = 1;
+    world->chaos = ask->params.chaos_seed;
+    status = rt_job_make(ctx, &ask->plan, table, diag, &job);
+    world->job = job;
+    if (status == PEAL_OK)
+        status = settle(job, table, &ask->params, world, diag);
+    if (status != PEAL_OK) {
+        rt_world_release(world);
+        return status;
+    }
+    job->wait.cancel = NULL;
+    *world_out = world;
+    return PEAL_OK;
+}
+
+static peal_status join(peal_ctx *ctx, const peal_join_params *params, const peal_table *table,
+                        const _Atomic uint32_t *cancel, peal_diag *diag, peal_world **world_out)
+{
+    struct ask ask;
+    peal_status status = read_ask(params, table, &ask, diag);
+    if (status != PEAL_OK) {
+        sock_close(&ask.plan.listener);
+        return status;
+    }
+    ask.plan.cancel = cancel;
+    return make_world(ctx, &ask, table, diag, world_out);
+}
+
+/* The meeting is used up, whatever comes of it. */
+static void close_meeting(const peal_join_params *given)
+{
+    peal_join_params params;
+    if (peal_import(&params, sizeof params, given) == PEAL_OK)
+        peal_meeting_close(params.meeting);
+}
+
+peal_status peal_world_join(peal_ctx *ctx, const peal_join_params *params, const peal_table *table,
+                            peal_diag *diag, peal_world **world_out)
+{
+    if (!ctx || !params || !table || !world_out)
+        return peal_fail(diag, PEAL_ERR_ARG, "joining takes a context, parameters and a table");
+    peal_status status = join(ctx, params, table, NULL, diag, world_out);
+    close_meeting(params);
+    return status;
+}
+
+/* ---- bit by bit: a thread of its own blocks instead */
+
+struct peal_join {
+    peal_ctx *ctx;
+    peal_join_params params;
+    const peal_table *table;
+    _Atomic uint32_t cancel;
+    _Atomic uint32_t done;
+    int joined; /* the thread has been */
+    pthread_t thread;
+    peal_status status;
+    peal_diag diag;
+    peal_world *world;
+};
+
+static void *join_main(void *argument)
+{
+    peal_join *self = argument;
+    self->status =
+        join(self->ctx, &self->params, self->table, &self->cancel, &self->diag, &self->world);
+    close_meeting(&self->params);
+    atomic_store_explicit(&self->done, 1, memory_order_release);
+    return NULL;
+}
+
+peal_status peal_join_start(peal_ctx *ctx, const peal_join_params *params, const peal_table *table,
+                            peal_diag *diag, peal_join **join_out)
+{
+    peal_join_params own;
+    if (!ctx || !params || !table || !join_out)
+        return peal_fail(diag, PEAL_ERR_ARG, "joining takes a context, parameters and a table");
+    peal_status status = peal_import(&own, sizeof own, params);
+    if (status != PEAL_OK)
+        return peal_fail(diag, status, "join parameters of an unknown size");
+    peal_join *made = peal_calloc(ctx, 1, sizeof *made);
+    if (!made) {
+        peal_meeting_close(own.meeting);
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    }
+    made->ctx = ctx;
+    made->params = own;
+    made->params.size = sizeof made->params;
+    made->table = table;
+    made->diag = (peal_diag)PEAL_DIAG_INIT;
+    if (pthread_create(&made->thread, NULL, join_main, made) != 0) {
+        peal_meeting_close(own.meeting);
+        peal_free(ctx, made, sizeof *made);
+        return peal_fail(diag, PEAL_ERR_MEMORY, "no thread to join with");
+    }
+    *join_out = made;
+    return PEAL_OK;
+}
+
+peal_status peal_join_test(peal_join *self, uint32_t wait_ms, peal_diag *diag,
+                           peal_world **world_out)
+{
+    if (!self || !world_out || self->joined)
+        return peal_fail(diag, PEAL_ERR_ARG, "nothing is being joined");
+    uint64_t until = rt_now_ns() + (uint64_t)wait_ms * 1000000u;
+    while (!atomic_load_explicit(&self->done, memory_order_acquire)) {
+        if (rt_now_ns() >= until)
+            return PEAL_AGAIN;
+        rt_sleep_us(500);
+    }
+    (void)pthread_join(self->thread, NULL);
+    self->joined = 1;
+    if (self->status != PEAL_OK)
+        return peal_fail(diag, self->status, "%s", self->diag.text);
+    *world_out = self->world;
+    self->world = NULL;
+    return PEAL_OK;
+}
+
+void peal_join_end(peal_join *self)
+{
+    if (!self)
+        return;
+    atomic_store_explicit(&self->cancel, 1, memory_order_release);
+    if (!self->joined)
+        (void)pthread_join(self->thread, NULL);
+    peal_world_destroy(self->world);
+    peal_free(self->ctx, self, sizeof *self);
+}
+
+/* ---- split and shrink */
+
+static int own_place(const struct rt_job *job, const uint32_t *ranks, uint32_t count,
+                     uint32_t *place)
+{
+    int found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (ranks[i] >= job->nranks)
+            return 0;
+        for (uint32_t k = 0; k < i; k++)
+            if (ranks[k] == ranks[i])
+                return 0;
+        if (ranks[i] == job->rank) {
+            *place = i;
+            found = 1;
+        }
+    }
+    return found;
+}
+
+/* Those who name the same ranks of the same world have the same key. */
+static peal_status split_key(const struct rt_job *job, const uint32_t *ranks, uint32_t count,
+                             struct auth_key *key)
+{
+    struct peal_buf what;
+    peal_buf_init(&what, job->ctx, SIZE_MAX);
+    peal_buf_put(&what, job->world, sizeof job->world);
+    peal_buf_put(&what, ranks, count * sizeof *ranks);
+    if (what.status == PEAL_OK)
+        auth_key_derive(&job->key, what.data, what.used, key);
+    peal_status status = what.status;
+    peal_buf_free(&what);
+    return status;
+}
+
+peal_status peal_world_split(peal_world *world, const uint32_t *ranks, uint32_t count,
+                             const peal_table *table, peal_diag *diag, peal_world **world_out)
+{
+    struct ask ask;
+    uint32_t place;
+    if (!world || !ranks || !table || !world_out || !world->job)
+        return peal_fail(diag, PEAL_ERR_ARG, "a split takes a joined world, ranks and a table");
+    struct rt_job *job = world->job;
+    if (count != table->nranks || count > RT_RANKS_MAX)
+        return peal_fail(diag, PEAL_ERR_ARG, "%u ranks with a table of %u", count, table->nranks);
+    PEAL_TRY(check_rows(table, diag));
+    if (!own_place(job, ranks, count, &place))
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "a split lists ranks of the world, this one among "
+                         "them, each once");
+    memset(&ask, 0, sizeof ask);
+    ask.params.rank = place;
+    ask.params.ranks = count;
+    ask.params.heap_bytes = world->segment.layout.heap_bytes;
+    ask.params.timeout_ms = world->timeout_ms;
+    ask.params.chaos_seed = world->chaos;
+    if (split_key(job, ranks, count, &ask.key) != PEAL_OK)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    ask.roots[0] = job->idents[ranks[0]].addr;
+    ask.plan = (struct job_plan){.rank = place,
+                                 .ranks = count,
+                                 .sockets = job->sockets,
+                                 .timeout_ms = world->timeout_ms,
+                                 .heap_bytes = ask.params.heap_bytes,
+                                 .host = job->idents[job->rank].host,
+                                 .host_id = job->idents[job->rank].host_id,
+                                 .key = &ask.key,
+                                 .roots = ask.roots,
+                                 .nroots = 1,
+                                 .listener = sock_share(job->listener)};
+    return make_world(world->ctx, &ask, table, diag, world_out);
+}
+
+/* ---- the rest */
+
+peal_status peal_world_exchange(peal_world *world, const void *mine, size_t bytes, void *all,
+                                peal_diag *diag)
+{
+    if (!world || !world->job || (bytes && (!mine || !all)))
+        return peal_fail(diag, PEAL_ERR_ARG, "an exchange takes a joined world and buffers");
+    return rt_job_exchange(world->job, mine, bytes, all, diag);
+}
+
+const char *peal_world_host(const peal_world *world, uint32_t rank)
+{
+    if (!world || !world->job || rank >= world->job->nranks)
+        return NULL;
+    return world->job->idents[rank].host;
+}

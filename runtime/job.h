@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job: the processes of a joined world, on one host or several. Rank 0 is the middle of a star
+ * through which all of them agree; ranks of one host then share a segment, ranks of different
+ * hosts are linked (far.h).
+ */
+#ifndef PEAL_RUNTIME_JOB_H
+#define PEAL_RUNTIME_JOB_H
+
+#include "auth.h"
+#include "shm.h"
+
+#include <string.h>
+
+#define JOB_VERSION 1u
+#define JOB_TEXT 400u
+#define JOB_EXCHANGE_MAX 65536u
+#define JOB_SOCKETS_MAX 8u
+
+/* What a rank says of itself when it comes; the form on the wire. */
+struct rt_ident {
+    uint32_t version;
+    uint32_t rank;
+    uint32_t ranks;
+    uint32_t sockets;
+    uint64_t heap_bytes;
+    uint64_t table[2];  /* digest of the table */
+    uint64_t origin[2]; /* of its first plan */
+    char library[16];
+    char host_id[128]; /* equal: shared memory is */
+    char host[64];     /* for people */
+    struct sock_addr addr;
+};
+
+/* Rank 0's answer, or what came of a stage on some rank. */
+struct rt_verdict {
+    int32_t status; /* a peal_status */
+    uint32_t sockets;
+    uint8_t world[16];
+    char text[JOB_TEXT];
+};
+
+struct rt_far;
+
+struct rt_job {
+    peal_ctx *ctx;
+    uint32_t rank;
+    uint32_t nranks;
+    uint32_t sockets;
+    uint32_t timeout_ms;
+    struct auth_key key;
+    uint8_t world[16];
+    int listener;
+    struct sock_addr addr; /* of the listener */
+    int *star;             /* rank 0: one to each rank; else the first leads to rank 0 */
+    struct rt_ident *idents;
+    struct rt_far *far; /* NULL: all ranks are on this host */
+    char key_name[64];  /* "": none; the shared-memory object that holds the key */
+    struct sock_wait wait;
+};
+
+/* What a rank brings along. */
+struct job_plan {
+    uint32_t rank;
+    uint32_t ranks;
+    uint32_t sockets;
+    uint32_t timeout_ms;
+    uint64_t heap_bytes;
+    const char *host;
+    const char *host_id; /* NULL: found out */
+    const char *interface;
+    const struct auth_key *key;
+    const struct sock_addr *roots; /* where rank 0 may be found */
+    uint32_t nroots;
+    int listener;     /* rank 0: taken over; else -1, or a listener to be kept */
+    int wait_for_key; /* the key is in key_name, once rank 0 has put it there */
+    const char *key_name;
+    const _Atomic uint32_t *cancel;
+};
+
+/* ---- boot.c: coming together. All ranks get the same answer. */
+peal_status rt_job_make(peal_ctx *ctx, const struct job_plan *plan, const peal_table *table,
+                        peal_diag *diag, struct rt_job **job_out);
+void rt_job_free(struct rt_job *job);
+/* The first failure of any rank, on all of them. */
+peal_status rt_job_agree(struct rt_job *job, peal_status status, peal_diag *diag);
+peal_status rt_job_exchange(struct rt_job *job, const void *mine, size_t bytes, void *all,
+                            peal_diag *diag);
+static inline int rt_job_near(const struct rt_job *job, uint32_t a, uint32_t b)
+{
+    return strncmp(job->idents[a].host_id, job->idents[b].host_id, sizeof job->idents[a].host_id) ==
+           0;
+}
+struct peal_hash128 rt_table_digest(peal_ctx *ctx, const peal_table *table, peal_status *status);
+
+/* ---- boot_host.c: what a host is, and the key that its processes share */
+peal_status rt_host_name(const char *given, char *id, size_t id_bytes, char *name,
+                         size_t name_bytes);
+/* Rank 0 puts a fresh key where only processes of this user and host find it. */
+peal_status rt_key_put(const char *name, struct auth_key *key, peal_diag *diag);
+peal_status rt_key_get(const char *name, struct auth_key *key); /* PEAL_AGAIN: not there */
+void rt_key_remove(const char *name);
+
+#endif

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the planner's choice loses to the best algorithm measured, and how far predictions are off.
+
+regret.py PEAL [--ranks N,...] [--sizes LO:HI] [--factor X] [--rounds R] [--collective C]
+          [--median] [--ranks-as threads|procs] [--json FILE] TOPOLOGY
+
+Every algorithm that serves the request is measured, and so is the planner's own choice, one after
+the other in each round, so that what else the machine does meets all of them alike. Of the rounds
+of a size the least time counts (--median: the middle one): of `peal bench`, out of place, the best
+of its bursts. TOPOLOGY is what `peal fit --measure --ranks N -o` wrote, a % in its name standing
+for N; "host:" stands for the constants that peal has without one. Regret is the choice's time over the least of all.
+"""
+import argparse
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+
+def ask(words):
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.returncode == 0 and done.stdout else None
+
+
+class Case:
+    def __init__(self, args, ranks):
+        self.args, self.ranks = args, ranks
+        self.where = ["host:%d" % ranks] if args.topology == "host:" else \
+            [args.topology.replace("%", str(ranks)), "-n", str(ranks)]
+        self.base = [*self.where, "-c", args.collective]
+        self.planned = {}   # algorithm ("" the choice): bytes: predicted row
+        self.measured = {}  # algorithm: bytes: [us of each round]
+
+    def names(self):
+        low = self.args.sizes.split(":")[0]
+        table = ask([self.args.peal, "plan", *self.base, "--bytes", self.args.sizes,
+                     "--candidates", "--json"])
+        if table is None:
+            sys.exit("%s: cannot be planned for %d ranks (%s)" %
+                     (self.args.topology, self.ranks, low))
+        return sorted({c["algorithm"] for row in table["rows"] for c in row["candidates"]})
+
+    def bench(self, name):
+        forced = ["-a", name] if name else []
+        placed = ["--" + self.args.ranks_as] if self.args.ranks_as else []
+        out = ask([self.args.peal, "bench", *self.base, *forced, *placed, "--no-check",
+                   "--sizes", self.args.sizes, "--factor", str(self.args.factor), "--json"])
+        for row in out["rows"] if out else []:
+            if not row["inplace"]:
+                self.measured.setdefault(name, {}).setdefault(row["bytes"], []).append(
+                    row["time_best_us"])
+                if not name:
+                    self.planned.setdefault("=", {})[row["bytes"]] = row["algorithm"]
+
+    def predict(self, name, size):
+        forced = ["-a", name] if name else []
+        table = ask([self.args.peal, "plan", *self.base, *forced, "--bytes", str(size), "--json"])
+        return table["rows"][0] if table else None
+
+    def time(self, name, size):
+        rounds = self.measured.get(name, {}).get(size)
+        if not rounds:
+            return None
+        return statistics.median(rounds) if self.args.median else min(rounds)
+
+
+def load():
+    with open("/proc/loadavg", encoding="ascii") as file:
+        return file.read().split()[0]
+
+
+def measure(args, ranks):
+    case = Case(args, ranks)
+    names = case.names()
+    for number in range(args.rounds):
+        turn = number % (len(names) + 1)
+        for name in (["", *names] * 2)[turn:turn + len(names) + 1]:
+            case.bench(name)
+    return case, names
+
+
+def of_size(case, names, size):
+    choice = case.planned["="][size]
+    times = {n: t for n in names if (t := case.time(n, size)) is not None}
+    # The choice was measured twice: as the choice, and by its name.
+    own = min(case.time("", size), times.get(choice, math.inf))
+    times[choice] = own
+    best = min(times, key=times.get)
+    row = {"ranks": case.ranks, "bytes": size, "choice": choice, "choice_us": own,
+           "best": best, "best_us": times[best], "regret": own / times[best], "times": times,
+           "predicted": {}}
+    for name in times:
+        planned = case.predict(name, size)
+        if planned:
+            row["predicted"][name] = planned["time_us"]
+    return row
+
+
+def size_text(size):
+    for unit in ("", "K", "M"):
+        if size < 1024 or unit == "M":
+            return "%d%s" % (size, unit)
+        size //= 1024
+    return ""
+
+
+def geometric(values):
+    return math.exp(statistics.fmean(math.log(v) for v in values)) if values else math.nan
+
+
+def show(rows):
+    print("%5s %6s  %-10s %10s %10s %6s  %-10s %10s %7s" %
+          ("ranks", "bytes", "choice", "measured", "predicted", "off", "best", "measured",
+           "regret"))
+    for row in rows:
+        predicted = row["predicted"].get(row["choice"], math.nan)
+        print("%5d %6s  %-10s %10.2f %10.2f %+5.0f%%  %-10s %10.2f %7.3f" %
+              (row["ranks"], size_text(row["bytes"]), row["choice"], row["choice_us"], predicted,
+               100 * (predicted / row["choice_us"] - 1), row["best"], row["best_us"],
+               row["regret"]))
+
+
+def off(row, names):
+    return [abs(row["predicted"][n] / row["times"][n] - 1) for n in names if n in row["predicted"]]
+
+
+def summary(rows):
+    for ranks in [*sorted({row["ranks"] for row in rows}), 0]:
+        some = [row for row in rows if ranks in (0, row["ranks"])]
+        chosen = [x for row in some for x in off(row, [row["choice"]])]
+        every = [x for row in some for x in off(row, row["times"])]
+        print("%-8s regret %.3f (worst %.2f); prediction off by %.0f %% (median) of the choice, "
+              "%.0f %% of all algorithms" %
+              ("%d ranks" % ranks if ranks else "all", geometric([r["regret"] for r in some]),
+               max(r["regret"] for r in some), 100 * statistics.median(chosen),
+               100 * statistics.median(every)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description="regret and prediction errors, measured")
+    parser.add_argument("peal")
+    parser.add_argument("topology")
+    parser.add_argument("--ranks", default="2,4,8")
+    parser.add_argument("--sizes", default="8:64M")
+    parser.add_argument("--factor", type=float, default=8)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--collective", default="allreduce")
+    parser.add_argument("--median", action="store_true")
+    parser.add_argument("--ranks-as", choices=["threads", "procs"])
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    if not re.fullmatch(r"\d+(,\d+)*", args.ranks) or not os.access(args.peal, os.X_OK):
+        parser.error("--ranks is a list of numbers, PEAL a program")
+    rows, before = [], load()
+    for ranks in map(int, args.ranks.split(",")):
+        case, names = measure(args, ranks)
+        rows += [of_size(case, names, size) for size in sorted(case.planned["="])]
+    show(rows)
+    print("load average %s before, %s after, %d cores" % (before, load(), os.cpu_count()))
+    summary(rows)
+    if args.json:
+        with open(args.json, "w", encoding="ascii") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Ranks that a launcher started, by its variables: on one host, and on two that are told apart by
+# name; and what they say when they do not fit together.
+# shellcheck source=tests/support/cli.sh
+. "$PEAL_SOURCE/tests/support/cli.sh"
+# shellcheck source=tests/support/launch.sh
+. "$PEAL_SOURCE/tests/support/launch.sh"
+unset PEAL_JOB_KEY PEAL_JOB_KEY_FILE PEAL_HOST_ID PEAL_INTERFACE PEAL_PORT
+port=$(free_port)
+two=$topologies/cluster-h100-2.xml
+late=(--timeout 20000)
+
+# One host, no key: by memory alone.
+launch "a a a" "$PEAL" run host:3 --bytes 0,100,64K --collective all --check "${late[@]}"
+expect_ranks 0
+expect_out 'all right'
+[ ! -s out.1 ] || die "rank 1 has something to say"
+no_leftovers
+
+# Two hosts: over the network.
+export PEAL_JOB_KEY=sesame
+four=(--group "0,1,8,9" "${late[@]}")
+launch "a a b b" "$PEAL" run "$two" "${four[@]}" --collective all --count 0,1,7,4099 --check
+expect_ranks 0
+expect_out 'all right'
+expect_err 'note: 2 hosts .a, b., connected by TCP'
+launch "a a b b" "$PEAL" run "$two" "${four[@]}" --dtype all --op sum,max --count 1023 --check \
+    --sockets 3
+expect_ranks 0
+launch "a b" "$PEAL" run "$two" --group 0,8 --bytes 3M --check --placement both --json "${late[@]}"
+expect_ranks 0
+expect_json 'j["wrong"] == 0 and j["ranks_as"] == "processes" and j["combinations"] == 2'
+launch "a b" "$PEAL" bench "$two" --group 0,8 --sizes 8:8K --factor 32 --iters 3 "${late[@]}"
+expect_ranks 0
+expect_out '# Out of bounds values : 0 OK'
+
+# A plan file, and a key in a file.
+unset PEAL_JOB_KEY
+echo "open, please" >key
+export PEAL_JOB_KEY_FILE=$PWD/key
+expect 0 "$PEAL" compile "$two" --group 0,1,8,9 --bytes 8:1M -o plan.peal
+launch "a a b b" "$PEAL" run plan.peal --check "${late[@]}"
+expect_ranks 0
+expect_out 'all right'
+if [ -e /proc/net/if_inet6 ] && grep -q '^0*1 ' /proc/net/if_inet6; then
+    MASTER_ADDR=::1 launch "a b" "$PEAL" run "$two" --group 0,8 --check "${late[@]}"
+    expect_ranks 0
+fi
+
+# ---- what does not fit, said by every rank
+
+both() { # both "ENV ARG..." for each of two ranks; their exit code
+    pids=()
+    for r in 0 1; do
+        # shellcheck disable=SC2086 # words
+        env MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" RANK=$r PEAL_HOST_ID=h$r $1 \
+            "$PEAL" run "$two" --timeout 4000 ${*:r+2:1} >"out.$r" 2>"err.$r" &
+        pids+=($!)
+    done
+}
+said() { # said REGEX: by both
+    for r in 0 1; do
+        cp "err.$r" err
+        expect_err "$1"
+    done
+}
+both WORLD_SIZE=2 "--group 0,8 --bytes 1M" "--group 0,8 --bytes 2M"
+expect_ranks 4
+said 'rank 1 on h1 has another plan .* than rank 0 on h0'
+both WORLD_SIZE=2 "--group 0,8 --channels 1 --algorithm ring" "--group 0,8 --channels 2 --algorithm ring"
+expect_ranks 4
+said 'planned from another topology, or with other options'
+launch "a b" "$PEAL" run host:2 --timeout 4000
+expect_ranks 3
+expect_err 'rank 0 on a reaches into memory of rank 1 on b by sm'
+MASTER_PORT=$port MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 RANK=0 expect 2 "$PEAL" run "$two" --group 0,8
+expect_err '3 processes were started for a plan of 2 ranks'
+
+# One that is missing.
+MASTER_PORT=$port MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 RANK=0 \
+    expect 4 "$PEAL" run "$two" --group 0,8 --timeout 300
+expect_err '1 of 2 ranks did not come within 300 ms: 1'
+MASTER_PORT=$port MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 RANK=1 \
+    expect 4 "$PEAL" run "$two" --group 0,8 --timeout 300
+expect_err "no rank 0 on 127.0.0.1:$port within 300 ms"
+
+# Keys.
+unset PEAL_JOB_KEY_FILE
+MASTER_PORT=$port MASTER_ADDR=192.0.2.1 WORLD_SIZE=2 RANK=1 \
+    expect 2 "$PEAL" run "$two" --group 0,8 --timeout 300
+expect_err 'PEAL_JOB_KEY or PEAL_JOB_KEY_FILE'
+(RANK=0 PEAL_JOB_KEY=one WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+    "$PEAL" run "$two" --group 0,8 --timeout 2000 >out.0 2>err.0) &
+RANK=1 PEAL_JOB_KEY=other WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+    expect 4 "$PEAL" run "$two" --group 0,8 --timeout 2000
+expect_err "does not hold this job's key"
+wait
+launch "a b" "$PEAL" run "$two" --group 0,8 --insecure --check "${late[@]}"
+expect_ranks 0
+
+# A launcher's variables, and all ranks here all the same.
+RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+    expect 0 "$PEAL" run host:4 --local --check
+no_leftovers

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# peal report: one page, whole, that needs nothing from elsewhere.
+# shellcheck source=tests/support/cli.sh
+. "$PEAL_SOURCE/tests/support/cli.sh"
+
+page() { # page TOPO OPTION...: the page, in out; it is itself and the same again
+    expect 0 "$PEAL" report "$@"
+    mv out once
+    expect 0 "$PEAL" report "$@"
+    expect_same once out
+    [ "$(head -c 15 out)" = "<!DOCTYPE html>" ] || die "no page"
+    [ "$(tail -n 1 out)" = "</body></html>" ] || die "the page has no end"
+    if grep -Eo '(src|href|url\()[^>]{0,40}' out; then die "the page wants something else"; fi
+    if sed 's|http://www.w3.org/2000/svg||g' out | grep -q '://'; then die "an address"; fi
+    python3 - <<'PYTHON' || die "the page is not well formed"
+from html.parser import HTMLParser
+class Check(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open = []
+    def handle_starttag(self, tag, attrs):
+        if tag != "meta":
+            self.open.append(tag)
+    def handle_startendtag(self, tag, attrs):
+        pass
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag, (tag, self.getpos())
+check = Check()
+check.feed(open("out", encoding="utf-8").read())
+assert not check.open, check.open
+PYTHON
+}
+
+page "$topologies/dgx-h100.xml" -c allreduce,alltoall --at 64K
+expect_out '<h2 id="fabric">The machine</h2>'
+expect_out '>nvs0<'
+expect_out '<h3 id="alltoall">alltoall, 8 ranks</h3>'
+expect_out 'allreduce of 64K by 8 ranks'
+expect_out '<h3>Critical path</h3>'
+
+page "$topologies/cluster-h100-2.xml" -c allreduce -b 1K:1M
+expect_out '<h2 id="network">'
+expect_out '>rail7<'
+
+# Every board with each of the six others it is joined to, once: 16 of 28 pairs.
+page "$topologies/dgx1-v100.xml" -c broadcast -b 1M
+[ "$(grep -c '<title>gpu[0-7] - gpu[0-7], ' out)" = 16 ] || die "not the 16 pairs that are joined"
+
+page host:3 -c allreduce -b 8:64K --at 4K
+expect_out '>rank2<'
+page "$topologies/dgx-h100.xml" -c allreduce -b 1M --model llama-3-70b --tp 4
+expect_out '<h2 id="estimate">'
+
+# What a file says is text.
+sed 's/count="2"/count="2" name="\&lt;script>\&amp;x"/' "$topologies/cluster-h100-2.xml" >odd.xml
+cp "$topologies/dgx-h100.xml" .
+if grep -q script odd.xml; then
+    sed -i 's/name="dgx-h100"//; s/<peal version="1" name="[^"]*"/<peal version="1" name="\&lt;b>"/' odd.xml
+    page odd.xml -c allreduce -b 1M
+    expect_out '<h1>&lt;b&gt;</h1>'
+fi
+
+expect 2 "$PEAL" report
+expect 2 "$PEAL" report "$topologies/dgx-h100.xml" --at 0
+expect 2 "$PEAL" report "$topologies/dgx-h100.xml" --json
+expect 3 "$PEAL" report missing.xml -o page.html
+[ ! -e page.html ] || die "half a page"
+expect 2 "$PEAL" report "$topologies/dgx-h100.xml" -a rign -o page.html
+[ ! -e page.html ] || die "half a page"

@@ -1,0 +1,3 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- fails: error object is a function
+error(print)

@@ -1,0 +1,3 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- fails: too large
+string.format("%1000d", 1)

@@ -1,0 +1,3 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- fails: used up its budget
+while true do (""):rep(1 << 62) end

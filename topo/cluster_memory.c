@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * <memory entry-us=><rate use= bytes= gbs=/>...</memory>: what ranks of one memory do, measured
+ * with as many of them as there are, on the cores that they share: what a call takes besides its
+ * steps, and how fast a rank copies in a message of so many bytes, from and to buffers that others
+ * leave alone (load) or what others have just written (exchange).
+ */
+#include "cluster.h"
+
+#include "defaults.h"
+
+static peal_status read_rate(struct cluster_reader *reader, const struct topo_elem *elem,
+                             struct topo_memory *memory)
+{
+    static const char *const attributes[] = {"use", "bytes", "gbs", NULL};
+    const char *use = peal_topo_attr(reader->doc, elem, "use");
+    struct topo_rate rate = {0, 0};
+    enum topo_rate_use to = use && peal_streq(use, "exchange") ? TOPO_USE_EXCHANGE : TOPO_USE_LOAD;
+
+    if (!peal_streq(elem->name, "rate"))
+        return peal_topo_cluster_refuse(reader, elem, "not an element of <memory>", "<rate>");
+    PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "use, bytes or gbs"));
+    PEAL_TRY(peal_topo_cluster_leaf(reader, elem));
+    if (!use || (to == TOPO_USE_LOAD && !peal_streq(use, "load")))
+        return peal_topo_cluster_refuse(reader, elem, "use is neither load nor exchange",
+                                        "one of them");
+    PEAL_TRY(peal_topo_cluster_real(reader, elem, "bytes", 1, 1e15, &rate.bytes));
+    PEAL_TRY(peal_topo_cluster_real(reader, elem, "gbs", 0.001, 1e6, &rate.gbs));
+    if (!(rate.bytes > 0) || !(rate.gbs > 0))
+        return peal_topo_cluster_refuse(reader, elem, "bytes or gbs is missing", "both");
+    if (memory->count[to] == TOPO_RATES_MAX)
+        return peal_topo_cluster_refuse(reader, elem, "one rate too many", "at most 32 of one use");
+    if (memory->count[to] && rate.bytes <= memory->rate[to][memory->count[to] - 1].bytes)
+        return peal_topo_cluster_refuse(reader, elem, "bytes that do not rise", "rising sizes");
+    memory->rate[to][memory->count[to]++] = rate;
+    return PEAL_OK;
+}
+
+peal_status peal_topo_cluster_memory(struct cluster_reader *reader, const struct topo_elem *elem)
+{
+    static const char *const attributes[] = {"entry-us", NULL};
+    struct topo_memory *memory = &reader->fabric->profile.memory;
+    const struct topo_elem *child = peal_topo_first(reader->doc, elem);
+
+    if (memory->count[TOPO_USE_LOAD])
+        return peal_topo_cluster_refuse(reader, elem, "a second memory", "one");
+    PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "entry-us"));
+    PEAL_TRY(peal_topo_cluster_real(reader, elem, "entry-us", 0, 1e6, &memory->entry_us));
+    for (; child; child = peal_topo_next(reader->doc, child))
+        PEAL_TRY(read_rate(reader, child, memory));
+    for (int use = 0; use < TOPO_USES; use++)
+        if (!memory->count[use])
+            return peal_topo_cluster_refuse(reader, elem, "no rate of one use",
+                                            "a <rate use=\"load\"> and a <rate use=\"exchange\">");
+    return PEAL_OK;
+}
+
+const struct topo_memory *peal_topo_memory(const peal_fabric *fabric)
+{
+    const struct topo_memory *memory = &fabric->profile.memory;
+
+    return memory->count[TOPO_USE_LOAD] && fabric->hosts == 1 && fabric->type[0].shared_memory
+               ? memory
+               : NULL;
+}
+
+/* Straight lines between the measured times, and through 0 before the first. */
+double peal_topo_memory_us(const struct topo_memory *memory, enum topo_rate_use use, double bytes)
+{
+    const struct topo_rate *rate = memory->rate[use];
+    uint32_t last = memory->count[use] - 1, at = 1;
+    double from, to;
+
+    if (bytes <= rate[0].bytes || last == 0)
+        return bytes / (rate[0].gbs * 1e3);
+    if (bytes >= rate[last].bytes)
+        return bytes / (rate[last].gbs * 1e3);
+    while (bytes > rate[at].bytes)
+        at++;
+    from = rate[at - 1].bytes / rate[at - 1].gbs;
+    to = rate[at].bytes / rate[at].gbs;
+    return (from +
+            (to - from) * (bytes - rate[at - 1].bytes) / (rate[at].bytes - rate[at - 1].bytes)) /
+           1e3;
+}
