@@ -11,7 +11,7 @@ void script_line(void *user, const char *line, size_t bytes)
     (void)fputc('\n', file);
 }
 
-static int make(struct cli *cli, const peal_script *scripts)
+static int make(struct cli *cli, const peal_policy_text *scripts)
 {
     peal_script_limits limits = PEAL_SCRIPT_LIMITS_INIT;
     peal_diag diag = PEAL_DIAG_INIT;
@@ -23,7 +23,7 @@ static int make(struct cli *cli, const peal_script *scripts)
 
 int read_policy(struct cli *cli, peal_request *request)
 {
-    peal_script scripts[POLICIES_MAX];
+    peal_policy_text scripts[POLICIES_MAX];
     char *text[POLICIES_MAX] = {NULL};
     int code = EXIT_YES;
     if (cli_given(cli, OPT_POLICY_FALLBACK) && !cli->policies)

@@ -4,7 +4,7 @@
 
 #define ABSENT "this peal was built without Lua"
 
-peal_status peal_policy_create(peal_ctx *ctx, const peal_script *scripts, uint32_t count,
+peal_status peal_policy_create(peal_ctx *ctx, const peal_policy_text *scripts, uint32_t count,
                                const peal_script_limits *limits, peal_diag *diag,
                                peal_policy **policy_out)
 {

@@ -509,7 +509,7 @@ static const struct policy_hooks hooks = {begin_session,   end_session,   hook_c
                                           hook_sizes,      hook_has_cost, hook_cost,
                                           hook_has_choose, hook_choose,   hook_check};
 
-static peal_status copy_script(struct policy *policy, const peal_script *script, peal_diag *diag)
+static peal_status copy_script(struct policy *policy, const peal_policy_text *script, peal_diag *diag)
 {
     struct script *to = &policy->script[policy->count];
     if (!script->text && script->bytes)
@@ -526,7 +526,7 @@ static peal_status copy_script(struct policy *policy, const peal_script *script,
     return PEAL_OK;
 }
 
-static peal_status fill_policy(struct policy *policy, const peal_script *scripts, uint32_t count,
+static peal_status fill_policy(struct policy *policy, const peal_policy_text *scripts, uint32_t count,
                                const peal_script_limits *limits, peal_diag *diag)
 {
     void *session;
@@ -540,7 +540,7 @@ static peal_status fill_policy(struct policy *policy, const peal_script *scripts
     return PEAL_OK;
 }
 
-peal_status peal_policy_create(peal_ctx *ctx, const peal_script *scripts, uint32_t count,
+peal_status peal_policy_create(peal_ctx *ctx, const peal_policy_text *scripts, uint32_t count,
                                const peal_script_limits *limits, peal_diag *diag,
                                peal_policy **policy_out)
 {

@@ -638,11 +638,11 @@ typedef struct peal_script_limits {
 #define PEAL_SCRIPT_LIMITS_INIT {sizeof(peal_script_limits), 0, 0, 0, 0, NULL, NULL}
 /* clang-format on */
 
-typedef struct peal_script {
+typedef struct peal_policy_text {
     const char *name; /* what errors call it */
     const char *text;
     size_t bytes;
-} peal_script;
+} peal_policy_text;
 
 /* A policy of one script, or of several, where each refines what the ones before it have decided.
  * Keeps copies. Each script is compiled and run once, so that errors come early, and again for
@@ -650,7 +650,7 @@ typedef struct peal_script {
  * by any number of threads at once. limits: NULL for defaults. Errors: ARG, INPUT (with line, and
  * the calls that led there), LIMIT (a script's budget or memory was used up), UNSUPPORTED (built
  * without Lua), MEMORY. */
-PEAL_API PEAL_CHECK peal_status peal_policy_create(peal_ctx *ctx, const peal_script *scripts,
+PEAL_API PEAL_CHECK peal_status peal_policy_create(peal_ctx *ctx, const peal_policy_text *scripts,
                                                    uint32_t count, const peal_script_limits *limits,
                                                    peal_diag *diag, peal_policy **policy_out);
 PEAL_API void peal_policy_destroy(peal_policy *policy);

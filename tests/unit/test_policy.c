@@ -43,7 +43,7 @@ static peal_fabric *load(const char *name)
 
 static peal_status make(const char *text, peal_diag *diag, peal_policy **policy)
 {
-    peal_script script = {"test.lua", text, strlen(text)};
+    peal_policy_text script = {"test.lua", text, strlen(text)};
     peal_script_limits limits = PEAL_SCRIPT_LIMITS_INIT;
     limits.print = take_line;
     return peal_policy_create(ctx, &script, 1, &limits, diag, policy);
@@ -407,7 +407,7 @@ START_TEST(test_arguments)
 {
     peal_policy *policy;
     peal_diag diag = PEAL_DIAG_INIT;
-    peal_script script = {"x", "return {}", 9};
+    peal_policy_text script = {"x", "return {}", 9};
     ck_assert_int_eq(peal_policy_create(ctx, &script, 0, NULL, &diag, &policy), PEAL_ERR_ARG);
     ck_assert_int_eq(peal_policy_create(NULL, &script, 1, NULL, &diag, &policy), PEAL_ERR_ARG);
     ck_assert_int_eq(peal_policy_create(ctx, &script, 1, NULL, &diag, &policy), PEAL_OK);
