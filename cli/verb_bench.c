@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peal bench: time by size, laid out as nccl-tests lay it out. */
+#include "bench_pairs.h"
 #include "cli_json.h"
 #include "run_options.h"
 
@@ -373,6 +374,9 @@ static int bench_actions(struct bench *bench, const peal_fabric *fabric)
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     CLI_TRY(read_crew(bench->cli, crew->ranks <= (uint32_t)(cores > 0 ? cores : 1), crew));
     crew->what = "peal bench: lines";
+    if (cli_given(bench->cli, OPT_ALL_PAIRS))
+        return fabric ? bench_pairs(bench->cli, fabric, crew)
+                      : say_usage("--all-pairs plans each pair, and needs a topology");
     size_t room = 2 * (size_t)bench->points * bench->actions.count;
     struct job *jobs = need(calloc(room + 1, sizeof *jobs));
     crew->results = need(calloc(room + 1, sizeof *crew->results));

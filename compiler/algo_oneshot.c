@@ -67,7 +67,9 @@ static peal_status enumerate(struct planner *planner)
 {
     const struct group *group = &planner->group;
     uint32_t asked = planner->request.channels;
-    if (group->n < 2 || group->n > ONESHOT_RANKS_MAX || group->nhosts > 1 || !group->direct_hosts)
+    int copied = planner->corner == CORNER_COPY; /* copy engines make no packets */
+    if (group->n < 2 || group->n > ONESHOT_RANKS_MAX || group->nhosts > 1 || !group->direct_hosts ||
+        (copied && !peal_plan_collective(planner->request.collective)->reduces))
         return PEAL_OK;
     if (planner->corner == CORNER_COPY &&
         !peal_plan_collective(planner->request.collective)->reduces)

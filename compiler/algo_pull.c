@@ -97,7 +97,8 @@ static peal_status enumerate(struct planner *planner)
                                   .hop_share = share_between(planner)};
     struct stage move = {.levels = 1, .chain = 1}, shake = {.levels = 1, .chain = 1};
     if (group->n < 2 || group->n > PULL_RANKS_MAX || group->nhosts > 1 || !group->direct_hosts ||
-        (group->accelerators && !asked) || planner->request.channels > 1)
+        (group->accelerators && !asked) || planner->corner == CORNER_COPY ||
+        planner->request.channels > 1)
         return PEAL_OK;
     candidate.chunks = halves ? 2 : 1;
     for (uint32_t i = 0; i < peal_plan_collective(collective)->block_power; i++)

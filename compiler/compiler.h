@@ -113,8 +113,9 @@ enum algorithm {
     ALGO_COUNT
 };
 #define ALGO_ANY ALGO_COUNT
-#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table  \
-                                                        */
+#define ALGO_SCRIPT                                                                                \
+    ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table                  \
+                                        */
 
 enum twohop_order { TWOHOP_RAIL, TWOHOP_INSIDE_OUT, TWOHOP_INSIDE_SLOTS, TWOHOP_ORDERS };
 
@@ -230,11 +231,11 @@ struct planner {
     struct load total;
     uint32_t engines[PEAL_LINK_CLASS_COUNT]; /* of the hops loaded since the last candidate */
     peal_request request;
-    enum algorithm algorithm; /* asked for, or ALGO_ANY */
-    enum corner corner;       /* of the candidates being made, or of the one being lowered */
-    uint64_t digest;          /* of the fabric */
+    enum algorithm algorithm;  /* asked for, or ALGO_ANY */
+    enum corner corner;        /* of the candidates being made, or of the one being lowered */
+    uint64_t digest;           /* of the fabric */
     struct topo_memory memory; /* count 0: not measured */
-    uint32_t *pairs;          /* the request's, from and to by turns; its own copy */
+    uint32_t *pairs;           /* the request's, from and to by turns; its own copy */
     uint32_t npairs;
     uint32_t levels; /* asked for, as bits; 0: choose */
     uint32_t inner;  /* 1 + what was asked for; 0: choose */
@@ -247,7 +248,7 @@ struct planner {
     uint32_t forests_capacity;
     struct pack_forest *forests;
     struct policy_run *policy; /* NULL: none */
-    peal_schedule *script; /* the request's; its own copy, NULL: none */
+    peal_schedule *script;     /* the request's; its own copy, NULL: none */
     uint32_t nscript_times;
     uint32_t script_times_capacity;
     struct script_times **script_times; /* of its candidates */
@@ -326,8 +327,9 @@ double peal_planner_bound(const struct planner *planner, uint64_t bytes);
 /* 1: of so many channels, each with so many steps a rank, all programs together would take longer
  * to make and prove than they are worth. One channel never does, nor what is asked for. */
 int peal_planner_too_long(const struct planner *planner, uint32_t channels, uint64_t steps);
-/* Adds to all candidates what it costs that peers do not reach callers' buffers, if so. */
-void peal_planner_private(struct planner *planner);
+/* Adds to the candidates from `first` on what it costs that peers do not reach callers' buffers, if
+ * so. */
+void peal_planner_private(struct planner *planner, uint32_t first);
 /* Keeps the candidates of one order of reduction. Errors: UNSUPPORTED. */
 peal_status peal_planner_one_order(struct planner *planner, peal_diag *diag);
 /* `share` of the message travels over the hop, at `scale` of its bandwidth. */

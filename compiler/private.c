@@ -65,22 +65,22 @@ static void cost_staging(const struct planner *planner, struct candidate *candid
 }
 
 /* On a host tiles are for pipelines of scratch and outputs, of which staging leaves nothing. */
-static void drop_tiled(struct planner *planner)
+static void drop_tiled(struct planner *planner, uint32_t first)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < planner->count; i++)
+    uint32_t kept = first;
+    for (uint32_t i = first; i < planner->count; i++)
         if (!planner->candidates[i].tile_bytes)
             planner->candidates[kept++] = planner->candidates[i];
-    planner->count = kept ? kept : planner->count;
+    planner->count = kept > first ? kept : planner->count;
 }
 
-void peal_planner_private(struct planner *planner)
+void peal_planner_private(struct planner *planner, uint32_t first)
 {
     if (!planner->request.private_buffers || planner->group.n < 2)
         return;
     if (!planner->group.accelerators && planner->algorithm == ALGO_ANY)
-        drop_tiled(planner);
-    for (uint32_t i = 0; i < planner->count; i++) {
+        drop_tiled(planner, first);
+    for (uint32_t i = first; i < planner->count; i++) {
         if (!planner->group.accelerators)
             cost_slots(&planner->candidates[i]);
         cost_staging(planner, &planner->candidates[i]);

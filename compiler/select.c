@@ -481,7 +481,7 @@ static peal_status enumerate(struct planner *planner, peal_diag *diag)
 {
     uint32_t first = planner->count;
     peal_status status = enumerate_corners(planner);
-    peal_planner_private(planner);
+    peal_planner_private(planner, first);
     for (uint32_t i = first; i < planner->count; i++)
         name_binding(planner, &planner->candidates[i]);
     if (status != PEAL_OK)

@@ -134,10 +134,23 @@ static inline void end(peal_comm *comm, struct rt_row *row)
     comm->calls++;
 }
 
+static inline peal_status run(peal_comm *comm, struct rt_row *row, peal_diag *diag)
+{
+    peal_status status = rt_run(comm, row, diag);
+    if (status != PEAL_OK)
+        rt_far_cut(comm);
+    return status;
+}
+
 peal_status rt_call_begin(struct peal_comm *comm, const struct rt_call *call, struct rt_row **row,
                           peal_diag *diag)
 {
     return begin(comm, call, row, diag);
+}
+
+void rt_call_cut(struct peal_comm *comm)
+{
+    rt_far_cut(comm);
 }
 
 /* What is wrong with a rank's counts is told to all, so that they hear of it in the same call. */

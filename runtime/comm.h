@@ -411,6 +411,8 @@ struct rt_call {
 };
 peal_status rt_call_begin(struct peal_comm *comm, const struct rt_call *call, struct rt_row **row,
                           peal_diag *diag);
+/* It has failed: behind this, the caller's buffers are left alone. */
+void rt_call_cut(struct peal_comm *comm);
 peal_status rt_call_end(struct peal_comm *comm, const struct rt_call *call, struct rt_row *row,
                         peal_diag *diag);
 

@@ -326,7 +326,7 @@ static void note_ranks(struct decode *d)
     if (d->plan->sliced)
         note_unknown(d);
     else
-        d->row->attachable = 1;
+        d->row->attachable = !d->plan->sliced; /* what the others do is not known */
     for (uint32_t r = peal_plan_first(d->plan); r < peal_plan_end(d->plan); r++) {
         const struct plan_rank *rank = peal_plan_program(d->plan, r);
         for (uint32_t i = 0; i < rank->nsteps; i++) {

@@ -82,13 +82,22 @@ static peal_status step(struct peal_comm *comm, struct peal_pending *first, int 
     return rt_call_end(comm, &first->call, first->row, diag);
 }
 
+static peal_status try_step(struct peal_comm *comm, struct peal_pending *first, int *moved,
+                            int sleeps)
+{
+    peal_status status = step(comm, first, moved, sleeps);
+    if (status != PEAL_OK && status != PEAL_AGAIN && first->row)
+        rt_call_cut(comm);
+    return status;
+}
+
 /* Goes on as far as it can. sleeps: gives the processor away once when nothing moves. */
 static int advance(struct peal_comm *comm, int sleeps)
 {
     struct rt_queue *queue = comm->queue;
     int moved = 0;
     while (queue->head) {
-        peal_status status = step(comm, queue->head, &moved, sleeps);
+        peal_status status = try_step(comm, queue->head, &moved, sleeps);
         if (status == PEAL_AGAIN)
             break;
         finish(comm, status);

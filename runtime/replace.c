@@ -84,8 +84,7 @@ peal_status peal_comm_replace(peal_comm *comm, peal_table *table, peal_diag *dia
     if (comm->lined)
         return peal_fail(diag, PEAL_ERR_ARG, "calls are outstanding, or a thread sees to them");
     if (comm->far)
-        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                         "a table is not replaced while ranks are on several hosts");
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "ranks are on several hosts");
     if (comm->failed || rt_world_failed(comm))
         return rt_failure(comm, diag);
     struct peal_comm next = *comm;

@@ -527,14 +527,15 @@ typedef struct peal_schedule_step {
 } peal_schedule_step;
 
 /* Errors: ARG, LIMIT (ranks above 256), MEMORY. */
-PEAL_API PEAL_CHECK peal_status peal_schedule_create(peal_ctx *ctx, const peal_schedule_params *params,
-                                                   peal_diag *diag, peal_schedule **script_out);
+PEAL_API PEAL_CHECK peal_status peal_schedule_create(peal_ctx *ctx,
+                                                     const peal_schedule_params *params,
+                                                     peal_diag *diag, peal_schedule **script_out);
 PEAL_API void peal_schedule_destroy(peal_schedule *script);
 PEAL_API const char *peal_schedule_name(const peal_schedule *script); /* lives as long as it does */
 /* Appends a step; each is as if those before were over. Errors: ARG (what there is not: a rank, a
  * chunk), LIMIT, MEMORY, with path and line. */
-PEAL_API PEAL_CHECK peal_status peal_schedule_add(peal_schedule *script, const peal_schedule_step *step,
-                                                peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_schedule_add(peal_schedule *script,
+                                                  const peal_schedule_step *step, peal_diag *diag);
 /* What follows is done by lanes of its own, on one tile while others are at the next. */
 PEAL_API PEAL_CHECK peal_status peal_schedule_stage(peal_schedule *script, peal_diag *diag);
 /* Follows every contribution through the steps. Errors: UNPROVEN, with path and line: a step moves
@@ -546,9 +547,9 @@ PEAL_API PEAL_CHECK peal_status peal_schedule_check(const peal_schedule *script,
  * ARG, UNSUPPORTED (it serves another collective; or a library without Lua), INPUT and UNPROVEN
  * with path and line, LIMIT, MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_schedule_load(peal_ctx *ctx, const peal_fabric *fabric,
-                                                 const peal_request *request, const char *text,
-                                                 size_t bytes, const char *name, peal_diag *diag,
-                                                 peal_schedule **script_out);
+                                                   const peal_request *request, const char *text,
+                                                   size_t bytes, const char *name, peal_diag *diag,
+                                                   peal_schedule **script_out);
 
 typedef struct peal_table_info {
     size_t size;
@@ -1139,8 +1140,8 @@ PEAL_API PEAL_CHECK peal_status peal_profile_write(peal_ctx *ctx, const char *ho
 
 /* How fast a rank copies in a message of so many bytes, of ranks that share one memory. */
 typedef enum peal_memory_use {
-    PEAL_MEMORY_LOAD = 0,    /* out of callers' buffers */
-    PEAL_MEMORY_STORE = 1,   /* into callers' buffers too */
+    PEAL_MEMORY_LOAD = 0,     /* out of callers' buffers */
+    PEAL_MEMORY_STORE = 1,    /* into callers' buffers too */
     PEAL_MEMORY_EXCHANGE = 2, /* by way of memory that ranks write for each other */
     PEAL_MEMORY_DOUBLING = 3, /* the same, of one algorithm */
     PEAL_MEMORY_HALVING = 4,
@@ -1406,9 +1407,9 @@ PEAL_API PEAL_CHECK peal_status peal_comm_lost(peal_comm *comm, unsigned char *l
 /* Another table in the place of the comm's, between two calls: all ranks ask for it behind the same
  * call, with equal tables, which must need no more memory than the one that the world was made for.
  * All take it, or all keep the old one. Handles of pending calls stay good, counters begin anew.
- * Errors: ARG (calls are outstanding), UNSUPPORTED (ranks on several hosts), RANGE (too large),
- * UNPROVEN, MEMORY: of this rank, whereupon
- * the others get MISMATCH, as they do for unequal tables; TIMEOUT, PEER: the comm is unusable. */
+ * Errors: UNSUPPORTED (ranks are on several hosts); ARG (calls are outstanding), RANGE (too large),
+ * UNPROVEN, MEMORY: of this rank, whereupon the others get MISMATCH, as they do for unequal tables;
+ * TIMEOUT, PEER: the comm is unusable. */
 PEAL_API PEAL_CHECK peal_status peal_comm_replace(peal_comm *comm, peal_table *table,
                                                   peal_diag *diag);
 
