@@ -213,7 +213,8 @@ static void describe(const struct planner *planner, uint32_t index, uint64_t min
     info->max_bytes = max_bytes;
     peal_candidate_cost(candidate, min_bytes, &low);
     peal_candidate_cost(candidate, max_bytes, &high);
-    peal_copy_text(info->algorithm, sizeof info->algorithm, peal_candidate_name(planner, candidate));
+    peal_copy_text(info->algorithm, sizeof info->algorithm,
+                   peal_candidate_name(planner, candidate));
     algo->detail(candidate, info->detail, sizeof info->detail);
     info->channels = candidate->channels;
     info->hop_bytes = (uint64_t)(candidate->hop_share * (double)max_bytes);
