@@ -113,7 +113,8 @@ enum algorithm {
     ALGO_COUNT
 };
 #define ALGO_ANY ALGO_COUNT
-#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table */
+#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table  \
+                                                        */
 
 enum twohop_order { TWOHOP_RAIL, TWOHOP_INSIDE_OUT, TWOHOP_INSIDE_SLOTS, TWOHOP_ORDERS };
 
@@ -227,11 +228,11 @@ struct planner {
     struct load total;
     uint32_t engines[PEAL_LINK_CLASS_COUNT]; /* of the hops loaded since the last candidate */
     peal_request request;
-    enum algorithm algorithm; /* asked for, or ALGO_ANY */
-    enum corner corner;       /* of the candidates being made, or of the one being lowered */
-    uint64_t digest;          /* of the fabric */
+    enum algorithm algorithm;  /* asked for, or ALGO_ANY */
+    enum corner corner;        /* of the candidates being made, or of the one being lowered */
+    uint64_t digest;           /* of the fabric */
     struct topo_memory memory; /* count 0: not measured */
-    uint32_t *pairs;          /* the request's, from and to by turns; its own copy */
+    uint32_t *pairs;           /* the request's, from and to by turns; its own copy */
     uint32_t npairs;
     uint32_t levels; /* asked for, as bits; 0: choose */
     uint32_t inner;  /* 1 + what was asked for; 0: choose */
@@ -366,7 +367,7 @@ struct build {
     struct level_layout *layout; /* hierarchical: made by prepare, freed with the emission */
     const struct packed *packed; /* packed: its trees and chunks */
     const struct script_program *script;
-    peal_status status;          /* sticky */
+    peal_status status; /* sticky */
 };
 /* Begins the program of a rank: the slice is empty. */
 void peal_build_rank(struct build *b, uint32_t rank);
