@@ -113,9 +113,8 @@ enum algorithm {
     ALGO_COUNT
 };
 #define ALGO_ANY ALGO_COUNT
-#define ALGO_SCRIPT                                                                                \
-    ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table                  \
-                                        */
+/* The request's own; no word of the table. */
+#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1))
 
 enum twohop_order { TWOHOP_RAIL, TWOHOP_INSIDE_OUT, TWOHOP_INSIDE_SLOTS, TWOHOP_ORDERS };
 

@@ -109,14 +109,6 @@ static inline peal_status begin(peal_comm *comm, const struct rt_call *call, str
     return PEAL_OK;
 }
 
-static inline peal_status run(peal_comm *comm, struct rt_row *row, peal_diag *diag)
-{
-    peal_status status = rt_run(comm, row, diag);
-    if (status != PEAL_OK)
-        rt_far_cut(comm);
-    return status;
-}
-
 static inline void end(peal_comm *comm, struct rt_row *row)
 {
     rt_far_leave(comm);
