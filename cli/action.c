@@ -26,6 +26,7 @@ static const struct about table[PEAL_COLLECTIVE_COUNT] = {
     [PEAL_SENDRECV] = {ROOT_BLOCK, PEER_BLOCK, 0, 1, 0},
     [PEAL_BARRIER] = {NOTHING, NOTHING, 0, 0, 0},
     [PEAL_ALLTOALLV] = {ALL, ALL, 0, 0, 0},
+    [PEAL_CUSTOM] = {NOTHING, NOTHING, 1, 0, 0},
 };
 
 static const struct about *about(const struct action *action)

@@ -150,6 +150,11 @@ int count_ranks(const struct cli *cli, const peal_fabric *fabric, uint32_t wante
                 uint32_t *ranks_out);
 /* skip: NULL, or set to 1 instead of an error, with *table_out NULL, when the action cannot be
  * served; loud: a note says so. */
+/* --algorithm FILE.lua (script.c): 1 if it is one; the schedule for a request, whose status is
+ * the library's. */
+int script_given(const struct cli *cli);
+int script_load(const struct cli *cli, const peal_fabric *fabric, const peal_request *request,
+                peal_diag *diag, peal_status *status, peal_schedule **script_out);
 int plan_table(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
                const struct action *action, int *skip, int loud, peal_table **table_out);
 int compile_table(const peal_fabric *fabric, peal_table *table);

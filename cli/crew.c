@@ -28,6 +28,11 @@ uint64_t job_room(const struct job *job, uint32_t ranks)
     return action_room(&job->action, job->count, job->dtype, ranks);
 }
 
+uint32_t job_bursts(uint64_t bytes)
+{
+    return bytes <= 1u << 20 ? 41 : bytes <= 8u << 20 ? 15 : 5;
+}
+
 uint64_t job_bytes(const struct job *job, uint32_t ranks)
 {
     return action_bytes(&job->action, job->count, job->dtype, ranks);
@@ -150,11 +155,14 @@ static int wait_a_little(struct yard *yard)
 
 static void wait_all(const struct crew *crew, struct member *members, struct yard *yard)
 {
-    uint32_t left = 0;
+    uint32_t left = 0, still = 0;
+    uint64_t seen = 0;
     for (uint32_t r = 0; r < yard->ranks; r++)
         left += members[r].started != 0;
     for (uint32_t ended = 0; ended < left;) {
         ended += wait_a_little(yard) != 0;
+        if (crew->watch)
+            crew_watch(yard, &seen, &still);
         if (crew->procs && reap(members, yard->ranks) == 0)
             break;
         say_progress(crew->what, atomic_load(&yard->finished), crew->njobs);
@@ -182,6 +190,12 @@ static int report_failure(const struct yard *yard)
     return yard->status == PEAL_ERR_UNPROVEN ? EXIT_NO : EXIT_RUNTIME;
 }
 
+uint32_t crew_rows(const struct crew *crew)
+{
+    peal_table_info info = {.size = sizeof info};
+    return peal_table_get(crew->table, &info) == PEAL_OK ? info.rows : 0;
+}
+
 /* "2 hosts (a, b), connected by TCP", before anything moves. */
 static void note_hosts(const struct crew *crew, const struct yard *yard)
 {
@@ -197,8 +211,8 @@ static void note_hosts(const struct crew *crew, const struct yard *yard)
             continue;
         hosts++;
         if (used + strlen(host) + 8 < sizeof names)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
-                                     host);
+            used +=
+                (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", host);
     }
     if (hosts > 1)
         say(SAY_NOTE, "%lu hosts (%s), connected by TCP", (unsigned long)hosts, names);
@@ -211,6 +225,8 @@ static int run_joined(struct crew *crew, struct yard *yard)
     params.heap_bytes = heap_bytes(crew);
     params.timeout_ms = crew->timeout_ms;
     params.chaos_seed = crew->chaos;
+    if (crew->trace)
+        return say_usage("--trace is for ranks that peal starts itself");
     CLI_TRY(launch_join(crew->cli, crew->launch, crew->table, &params, &yard->world));
     yard->far = 1;
     yard->rank = crew->launch->rank;
@@ -239,6 +255,10 @@ static int run_in(struct crew *crew, struct yard *yard)
     free(members);
     peal_world_destroy(yard->world);
     crew->info = yard->info;
+    if (yard->counters)
+        memcpy(crew->counters, yard->counters, crew_rows(crew) * sizeof *crew->counters);
+    if (crew->trace && !atomic_load(&yard->failed))
+        CLI_TRY(crew_trace(crew, yard));
     memcpy(crew->results, yard->results, crew->njobs * sizeof *crew->results);
     return report_failure(yard);
 }

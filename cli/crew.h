@@ -58,22 +58,39 @@ struct crew {
     int registered;
     int pin;
     int random_delay;
-    struct launch *launch; /* who has started this process */
-    const char *what;      /* of the progress line */
+    const char *what;       /* of the progress line */
+    const uint32_t *places; /* the core of each rank, if pinned; NULL: its number */
+    const char *trace;      /* file for the timeline; NULL: none is kept */
+    int watch;              /* 1: ranks that do not move are told of */
+    struct launch *launch;  /* who has started this process */
     /* out */
+    peal_counter *counters; /* of rank 0, by row of the table; NULL: not wanted */
     struct result *results; /* by job */
     peal_comm_info info;
 };
 
+/* Bursts that a size is measured in: short ones, that other work on the machine misses now and
+ * then, while a call is short itself. */
+uint32_t job_bursts(uint64_t bytes);
 /* Of the message, as sizes are counted. */
 uint64_t job_bytes(const struct job *job, uint32_t ranks);
 uint64_t job_room(const struct job *job, uint32_t ranks); /* of the largest buffer of a rank */
 /* Runs until the first job with something wrong. EXIT_YES says that all could run, not that the
  * results are right. */
 int crew_run(struct crew *crew);
+uint32_t crew_rows(const struct crew *crew); /* of its table */
+
+/* ---- crew_watch.c */
+struct yard;
+/* A tenth of a second has passed. *still: how many of them nothing moved in. */
+void crew_watch(const struct yard *yard, uint64_t *seen, uint32_t *still);
+
+/* ---- crew_trace.c */
+#define TRACE_EVENTS 65536u /* of a rank */
+/* Writes what all ranks have left in the yard. */
+int crew_trace(const struct crew *crew, const struct yard *yard);
 
 /* ---- crew_rank.c: what one rank does */
-struct yard;
 void crew_rank(const struct crew *crew, struct yard *yard, uint32_t rank);
 
 #endif

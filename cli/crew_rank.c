@@ -209,22 +209,55 @@ static int take_memory(struct self *self)
     return 0;
 }
 
+/* ---- what it has recorded */
+
+static int begin_records(struct self *self, peal_diag *diag)
+{
+    peal_status status = PEAL_OK;
+    if (self->crew->counters)
+        status = peal_comm_measure(self->comm, 1);
+    if (status == PEAL_OK && self->crew->trace)
+        status = peal_comm_trace(self->comm, TRACE_EVENTS, diag);
+    if (status != PEAL_OK)
+        yard_fail(self->yard, self->rank, status, diag);
+    return status == PEAL_OK;
+}
+
+static void leave_records(const struct self *self)
+{
+    struct yard *yard = self->yard;
+    for (uint32_t i = 0; yard->trace && i < TRACE_EVENTS; i++) {
+        peal_trace_event *event = &yard->trace[(size_t)self->rank * TRACE_EVENTS + i];
+        event->size = sizeof *event;
+        if (peal_comm_traced(self->comm, i, event) != PEAL_OK)
+            break;
+        yard->traced[self->rank] = i + 1;
+    }
+    for (uint32_t i = 0; yard->counters && self->rank == 0; i++) {
+        peal_counter counter = {.size = sizeof counter};
+        if (peal_comm_counter(self->comm, i, &counter) != PEAL_OK)
+            break;
+        yard->counters[i] = counter;
+    }
+}
+
 void crew_rank(const struct crew *crew, struct yard *yard, uint32_t rank)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     struct self self = {.crew = crew, .yard = yard, .rank = rank, .random = crew->seed};
     if (crew->pin)
-        yard_pin(rank);
+        yard_pin(crew->places ? crew->places[rank] : rank);
     peal_status status = peal_comm_create(yard->world, crew->table, rank, &diag, &self.comm);
     if (status != PEAL_OK) {
         yard_fail(yard, rank, status, &diag);
         return;
     }
-    if (take_memory(&self)) {
+    if (take_memory(&self) && begin_records(&self, &diag)) {
         for (uint32_t j = 0; j < crew->njobs && run_job(&self, j); j++)
             continue;
         if (rank == 0 || yard->far)
             (void)!peal_comm_get(self.comm, &yard->info);
+        leave_records(&self);
         (void)yard_meet(yard, 0); /* buffers that peers may still read */
     }
     peal_comm_destroy(self.comm);

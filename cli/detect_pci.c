@@ -56,7 +56,7 @@ static void read_link(const struct machine *m, struct pci_device *device, const 
 {
     char speed[24], width[8];
     double own = link_of(m, device->busid, device->speed, device->width);
-    if (!port || !link_of(m, port, speed, width) || !speed[0])
+    if (!port || !(link_of(m, port, speed, width) > 0) || !speed[0])
         return;
     if (own > 0 && strtod(speed, NULL) * strtod(width[0] ? width : "16", NULL) >= own)
         return;

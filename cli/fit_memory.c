@@ -15,9 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TURNS 3u
+#define TURNS 6u
+#define TURNS_FEW 2u /* of small sizes alone: a look, not a measurement */
+#define FEW_BYTES (64u << 10)
 #define BUDGET_US 12000u
-#define ROUNDS 6u /* bursts within that */
 #define LOW 64u
 #define HIGH (64u << 20)
 #define HIGH_LEAST 4096u
@@ -27,12 +28,15 @@
 #define SIZES 16u
 #define LATENT 0.15 /* at least this part of a time has to be copying, to tell a rate */
 
-/* The loads, then the exchanges. */
-static const char *const algorithms[] = {"twoshot", "doubling", "halving", "ring",
-                                         "swing",   "star",     "tree",    "oneshot"};
+/* Those that load, store and exchange; of the last only start-ups are looked at. */
+static const char *const algorithms[] = {"pull",  "twoshot", "doubling", "halving", "ring",
+                                         "swing", "star",    "tree",     "oneshot"};
 #define ALGORITHMS COUNT_OF(algorithms)
-#define LOADS 1u     /* the first: what reaches into callers' buffers */
-#define EXCHANGES 5u /* up to here */
+/* The algorithms that tell the rates of a use. */
+static const uint32_t first_of[PEAL_MEMORY_USE_COUNT] = {0, 1, 2, 2, 3, 4, 5, 6, 7};
+static const uint32_t last_of[PEAL_MEMORY_USE_COUNT] = {0, 1, 5, 2, 3, 4, 5, 6, 7};
+static const char *const uses[PEAL_MEMORY_USE_COUNT] = {
+    "load", "store", "exchange", "doubling", "halving", "ring", "swing", "star", "tree"};
 
 struct measuring {
     struct cli *cli;
@@ -44,7 +48,7 @@ struct measuring {
     double steps[ALGORITHMS][SIZES];  /* start-ups */
     double copies[ALGORITHMS][SIZES]; /* us at 1e9 bytes a second */
     double alpha_us, entry_us;
-    peal_memory_rate rate[2 * SIZES];
+    peal_memory_rate rate[PEAL_MEMORY_USE_COUNT * SIZES];
     uint32_t rates;
 };
 
@@ -56,9 +60,10 @@ static int make_unit(struct measuring *m)
     peal_diag diag = PEAL_DIAG_INIT;
     int length = snprintf(text, sizeof text,
                           "<peal version=\"1\"><host ranks=\"%lu\"/><cost link=\"shm\" "
-                          "alpha-us=\"1\" gap-us=\"0\" beta-gbs=\"1000\"/><memory><rate "
-                          "use=\"load\" bytes=\"1\" gbs=\"1\"/><rate use=\"exchange\" "
-                          "bytes=\"1\" gbs=\"1\"/></memory></peal>",
+                          "alpha-us=\"1\" gap-us=\"0\" beta-gbs=\"1000\"/><memory>"
+                          "<rate use=\"load\" bytes=\"1\" gbs=\"1\"/>"
+                          "<rate use=\"store\" bytes=\"1\" gbs=\"1\"/>"
+                          "<rate use=\"exchange\" bytes=\"1\" gbs=\"1\"/></memory></peal>",
                           (unsigned long)m->ranks);
     return say_diag(
         peal_fabric_parse(m->cli->ctx, text, (size_t)length, "unit costs", NULL, &diag, &m->unit),
@@ -104,7 +109,7 @@ static int run_plan(struct measuring *m, uint32_t which, peal_table *table)
                                           .dtype = PEAL_FLOAT32,
                                           .op = PEAL_SUM,
                                           .warmup = 2,
-                                          .rounds = ROUNDS,
+                                          .rounds = job_bursts(m->size[s]),
                                           .calls = 1,
                                           .budget_us = BUDGET_US};
     crew.jobs = jobs;
@@ -124,7 +129,8 @@ static int measure_all(struct measuring *m)
     int code = EXIT_YES;
     for (uint32_t a = 0; a < ALGORITHMS && code == EXIT_YES; a++)
         code = make_plan(m, a, &table[a]);
-    for (uint32_t turn = 0; turn < TURNS; turn++)
+    uint32_t turns = m->size[m->sizes - 1] > FEW_BYTES ? TURNS : TURNS_FEW;
+    for (uint32_t turn = 0; turn < turns; turn++)
         for (uint32_t a = 0; a < ALGORITHMS && code == EXIT_YES; a++)
             if (table[a])
                 code = run_plan(m, a, table[a]);
@@ -183,27 +189,33 @@ static double rate_of(const struct measuring *m, uint32_t size, uint32_t from, u
     return count ? rate[count / 2] : 0;
 }
 
-static void add_rates(struct measuring *m, int exchange, uint32_t from, uint32_t to)
+/* Where nothing but start-ups was seen, all of a time counts. */
+static double least_rate(const struct measuring *m)
+{
+    uint32_t last = m->sizes - 1;
+    for (uint32_t a = 0; a < ALGORITHMS; a++)
+        if (m->us[a][last] > 0)
+            return m->copies[a][last] / m->us[a][last];
+    return 1;
+}
+
+/* Of too many ranks for the algorithms of loads and stores, those that exchange tell the rates. One
+ * algorithm's own are left out where it was not measured. */
+static void add_rates(struct measuring *m, peal_memory_use use)
 {
     uint32_t before = m->rates;
-    for (uint32_t s = 1; s < m->sizes; s++) {
-        double gbs = rate_of(m, s, from, to);
-        if (gbs > 0)
-            m->rate[m->rates++] =
-                (peal_memory_rate){sizeof(peal_memory_rate), exchange, m->size[s], gbs};
+    int turns = use < PEAL_MEMORY_EXCHANGE ? 2 : 1;
+    for (int turn = 0; turn < turns && m->rates == before; turn++) {
+        uint32_t of = turn ? PEAL_MEMORY_EXCHANGE : use;
+        for (uint32_t s = 1; s < m->sizes; s++) {
+            double gbs = rate_of(m, s, first_of[of], last_of[of] + 1);
+            if (gbs > 0)
+                m->rate[m->rates++] = (peal_memory_rate){sizeof *m->rate, use, m->size[s], gbs};
+        }
     }
-    if (m->rates > before)
-        return;
-    if (exchange == 0) { /* too many ranks for it */
-        add_rates(m, exchange, LOADS, EXCHANGES);
-        return;
-    }
-    uint32_t last = m->sizes - 1, a = from; /* nothing but start-ups was seen: all of it, then */
-    while (a + 1 < to && !(m->us[a][last] > 0))
-        a++;
-    double gbs = m->us[a][last] > 0 ? m->copies[a][last] / m->us[a][last] : 1;
-    m->rate[m->rates++] =
-        (peal_memory_rate){sizeof(peal_memory_rate), exchange, m->size[last], gbs};
+    if (m->rates == before && use <= PEAL_MEMORY_EXCHANGE)
+        m->rate[m->rates++] =
+            (peal_memory_rate){sizeof *m->rate, use, m->size[m->sizes - 1], least_rate(m)};
 }
 
 static void show_memory(const struct measuring *m, FILE *file)
@@ -213,8 +225,8 @@ static void show_memory(const struct measuring *m, FILE *file)
             real_text(m->entry_us, text));
     fprintf(file, " and %s us a step; a rank copies, GB/s\n", real_text(m->alpha_us, text));
     for (uint32_t i = 0; i < m->rates; i++)
-        fprintf(file, "  %-8s %8s  %s\n", m->rate[i].exchange ? "exchange" : "load",
-                size_text(m->rate[i].bytes, size), real_text(m->rate[i].gbs, text));
+        fprintf(file, "  %-8s %8s  %s\n", uses[m->rate[i].use], size_text(m->rate[i].bytes, size),
+                real_text(m->rate[i].gbs, text));
     fputc('\n', file);
 }
 
@@ -225,8 +237,8 @@ static int measure(struct measuring *m, FILE *shown)
     CLI_TRY(make_unit(m));
     CLI_TRY(measure_all(m));
     fit_latency(m);
-    add_rates(m, 0, 0, LOADS);
-    add_rates(m, 1, LOADS, EXCHANGES);
+    for (int use = 0; use < PEAL_MEMORY_USE_COUNT; use++)
+        add_rates(m, (peal_memory_use)use);
     if (shown)
         show_memory(m, shown);
     CLI_TRY(output_open(m->cli, &output));

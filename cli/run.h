@@ -36,6 +36,8 @@ struct run {
     struct record *record;
     size_t records;
     size_t room;
+    peal_counter *counter; /* of all tables, one behind the other */
+    size_t counters;
     uint32_t engines;
     uint32_t stand_ins;
     struct output output;

@@ -155,6 +155,28 @@ static void json_record(json_t *object, const struct record *record)
     json_text(child, "expected", first->wanted);
 }
 
+/* Of rank 0; rows that were not called are left out. */
+static void json_counters(json_t *list, const struct run *run)
+{
+    for (size_t i = 0; i < run->counters; i++) {
+        const peal_counter *counter = &run->counter[i];
+        if (!counter->calls)
+            continue;
+        json_t *item = json_item(list);
+        json_text(item, "collective", peal_collective_name(counter->collective));
+        json_count(item, "root", counter->root);
+        json_count(item, "peer", counter->peer);
+        json_count(item, "max_bytes", counter->max_bytes);
+        json_text(item, "algorithm", counter->algorithm);
+        json_engines(item, "engines", counter->engines);
+        json_count(item, "calls", counter->calls);
+        json_count(item, "bytes", counter->bytes);
+        json_count(item, "staged", counter->staged);
+        json_count(item, "attached", counter->attached);
+        json_number(item, "time_us", counter->time_us);
+    }
+}
+
 static void json_answer(const struct run *run)
 {
     json_t *root = json_begin("peal.run/1");
@@ -169,6 +191,7 @@ static void json_answer(const struct run *run)
     json_t *list = json_list(root, "runs");
     for (size_t i = 0; i < run->records; i++)
         json_record(json_item(list), &run->record[i]);
+    json_counters(json_list(root, "counters"), run);
     json_end(root, &run->output);
 }
 

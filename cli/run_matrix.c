@@ -48,8 +48,9 @@ static int read_matrix(struct cli *cli, struct matrix *matrix)
     matrix->nalgorithms = 1;
     matrix->algorithm[0] = algorithm_words(); /* let the plan choose */
     CLI_TRY(cli_numbers(cli, OPT_RANKS, 0, matrix->ranks, &matrix->nranks));
-    CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, algorithm_words(), matrix->algorithm,
-                      &matrix->nalgorithms));
+    if (!script_given(cli))
+        CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, algorithm_words(), matrix->algorithm,
+                          &matrix->nalgorithms));
     CLI_TRY(
         cli_names(cli, OPT_DTYPE, dtype_word, PEAL_DTYPE_COUNT, matrix->dtype, &matrix->ndtypes));
     CLI_TRY(cli_names(cli, OPT_OP, op_word, PEAL_OP_COUNT, matrix->op, &matrix->nops));

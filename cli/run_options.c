@@ -17,6 +17,7 @@ int read_crew(struct cli *cli, int alone, struct crew *crew)
     if (cli_given(cli, OPT_PIN) && cli_given(cli, OPT_NO_PIN))
         return say_usage("--pin and --no-pin do not go together");
     crew->pin = cli_given(cli, OPT_PIN) || (alone && !cli_given(cli, OPT_NO_PIN));
+    crew->watch = cli_given(cli, OPT_WATCH);
     crew->procs |= crew->launch->by != LAUNCH_NONE;
     crew->random_delay = cli_given(cli, OPT_RANDOM_DELAY);
     return EXIT_YES;

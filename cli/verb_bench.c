@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peal bench: time by size, laid out as nccl-tests lay it out. */
+#include "bench_pairs.h"
 #include "cli_json.h"
 #include "run_options.h"
 
@@ -88,7 +89,6 @@ static int read_job(const struct bench *bench, struct job *job)
                         .op = bench->op,
                         .check = !cli_given(bench->cli, OPT_NO_CHECK),
                         .warmup = warmup,
-                        .rounds = iters ? 1 : 5,
                         .calls = 1,
                         .burst = iters,
                         .budget_us = BUDGET_US};
@@ -110,6 +110,7 @@ static uint32_t add_jobs(const struct bench *bench, const struct job *model,
             jobs[n] = *model;
             jobs[n].action = *action;
             jobs[n].count = count;
+            jobs[n].rounds = model->burst ? 1 : job_bursts(bytes);
             jobs[n++].in_place = in_place;
         }
     }
@@ -341,6 +342,7 @@ static int plan_jobs(struct bench *bench, const peal_fabric *fabric, struct job 
     uint32_t kept = 0;
     CLI_TRY(read_request(bench->cli, &request));
     request.ranks = crew->ranks;
+    request.private_buffers |= crew->procs && !crew->registered;
     for (uint32_t i = 0, next; i < crew->njobs; i = next) {
         struct action action = jobs[i].action;
         int skip = 0;
@@ -372,6 +374,9 @@ static int bench_actions(struct bench *bench, const peal_fabric *fabric)
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     CLI_TRY(read_crew(bench->cli, crew->ranks <= (uint32_t)(cores > 0 ? cores : 1), crew));
     crew->what = "peal bench: lines";
+    if (cli_given(bench->cli, OPT_ALL_PAIRS))
+        return fabric ? bench_pairs(bench->cli, fabric, crew)
+                      : say_usage("--all-pairs plans each pair, and needs a topology");
     size_t room = 2 * (size_t)bench->points * bench->actions.count;
     struct job *jobs = need(calloc(room + 1, sizeof *jobs));
     crew->results = need(calloc(room + 1, sizeof *crew->results));

@@ -28,6 +28,16 @@ static void keep(struct run *run, const struct crew *crew, uint32_t number)
         run_print_line(record, run->output.file);
 }
 
+/* Room for those of one more table. */
+static peal_counter *more_counters(struct run *run, const struct crew *crew)
+{
+    size_t before = run->counters;
+    run->counters += crew_rows(crew);
+    run->counter = need(realloc(run->counter, (run->counters + 1) * sizeof *run->counter));
+    memset(run->counter + before, 0, (run->counters - before) * sizeof *run->counter);
+    return run->counter + before;
+}
+
 static int run_jobs(struct run *run, peal_table *table, const struct jobs *jobs, uint32_t ranks)
 {
     CLI_TRY(check_sizes(table, jobs->list, jobs->count, ranks));
@@ -39,6 +49,8 @@ static int run_jobs(struct run *run, peal_table *table, const struct jobs *jobs,
     crew.njobs = jobs->count;
     crew.what = "peal run: combinations";
     crew.results = need(calloc(jobs->count, sizeof *crew.results));
+    if (cli_given(run->cli, OPT_JSON))
+        crew.counters = more_counters(run, &crew);
     int code = crew_run(&crew);
     run->engines |= crew.info.engines;
     run->stand_ins |= crew.info.stand_ins;
@@ -121,6 +133,7 @@ static int run_fabric(struct run *run, const peal_fabric *fabric)
     peal_request request = PEAL_REQUEST_INIT;
     int lenient = m->nranks > 1 || m->choice.roots > 1;
     CLI_TRY(read_request(run->cli, &request));
+    request.private_buffers |= run->crew.procs && !run->crew.registered;
     for (uint32_t r = 0; r < m->nranks; r++) {
         CLI_TRY(count_ranks(run->cli, fabric, (uint32_t)m->ranks[r], &request.ranks));
         CLI_TRY(choose_all(&m->choice, request.ranks, lenient, actions));
@@ -168,7 +181,11 @@ int verb_run(struct cli *cli)
     struct run run = {.cli = cli};
     CLI_TRY(cli_operands(cli, 1));
     CLI_TRY(run_read(cli, &run));
+    run.crew.trace = cli->value[OPT_TRACE];
+    if (run.crew.trace && (run.matrix.nranks > 1 || run.matrix.nalgorithms > 1))
+        return say_usage("--trace is of one number of ranks and one algorithm");
     int code = run_any(&run);
     free(run.record);
+    free(run.counter);
     return code;
 }

@@ -40,6 +40,23 @@ static uint64_t whole_pages(uint64_t bytes)
     return (bytes + 4095) & ~(uint64_t)4095;
 }
 
+/* Where ranks leave what they have recorded. */
+static uint64_t place_records(const struct crew *crew, struct yard *yard, char *memory)
+{
+    uint64_t traced = crew->trace ? whole_pages(crew->ranks * sizeof *yard->traced) : 0;
+    uint64_t trace =
+        crew->trace ? whole_pages((uint64_t)crew->ranks * TRACE_EVENTS * sizeof *yard->trace) : 0;
+    uint64_t counters =
+        crew->counters ? whole_pages((uint64_t)crew_rows(crew) * sizeof *yard->counters) : 0;
+    if (yard && traced) {
+        yard->traced = (uint32_t *)(void *)memory;
+        yard->trace = (peal_trace_event *)(void *)(memory + traced);
+    }
+    if (yard && counters)
+        yard->counters = (peal_counter *)(void *)(memory + traced + trace);
+    return traced + trace + counters;
+}
+
 struct yard *yard_make(const struct crew *crew)
 {
     uint64_t head = whole_pages(sizeof(struct yard));
@@ -47,7 +64,9 @@ struct yard *yard_make(const struct crew *crew)
     uint64_t times = whole_pages(times_bytes(crew));
     uint64_t entered = whole_pages(crew->ranks * sizeof(atomic_uint));
     uint64_t digests = whole_pages(crew->ranks * sizeof(uint64_t));
-    uint64_t total = head + results + times + entered + digests + whole_pages(expected_bytes(crew));
+    uint64_t records = place_records(crew, NULL, NULL);
+    uint64_t before = head + results + times + entered + digests;
+    uint64_t total = before + records + whole_pages(expected_bytes(crew));
     char *memory = mmap(NULL, (size_t)total, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
@@ -62,7 +81,8 @@ struct yard *yard_make(const struct crew *crew)
     yard->times = (double *)(void *)(memory + head + results);
     yard->entered = (atomic_uint *)(void *)(memory + head + results + times);
     yard->digest = (uint64_t *)(void *)(memory + head + results + times + entered);
-    yard->expected = memory + head + results + times + entered + digests;
+    (void)place_records(crew, yard, memory + before);
+    yard->expected = memory + before + records;
     yard->bytes = (size_t)total;
     (void)sem_init(&yard->ended, 1, 0);
     return yard;

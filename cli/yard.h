@@ -28,11 +28,14 @@ struct yard {
     peal_comm_info info;
     sem_t ended; /* raised by each rank at its end */
     struct result *results;
-    double *times;        /* [round][rank] of the job under way */
-    atomic_uint *entered; /* [rank] barriers that it has entered */
-    uint64_t *digest;     /* [rank] of its output, where all ranks have to have one */
-    char *expected;       /* results of the job under way, one for each call of a round */
-    size_t bytes;         /* of this mapping */
+    double *times;           /* [round][rank] of the job under way */
+    atomic_uint *entered;    /* [rank] barriers that it has entered */
+    uint64_t *digest;        /* [rank] of its output, where all ranks have to have one */
+    peal_trace_event *trace; /* [rank][TRACE_EVENTS] */
+    uint32_t *traced;        /* [rank]: how many */
+    peal_counter *counters;  /* [row] */
+    char *expected;          /* results of the job under way, one for each call of a round */
+    size_t bytes;            /* of this mapping */
 };
 
 /* Where one call's buffers lie within a rank's own memory. */

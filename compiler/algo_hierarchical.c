@@ -219,8 +219,11 @@ static int runs_through(const struct planner *planner, const struct level_layout
 {
     if (planner->request.collective == PEAL_BROADCAST)
         return planner->group.nhosts > 1 && planner->group.n <= PLAN_ENUMERATE_RANKS;
-    return planner->request.collective == PEAL_ALLREDUCE && layout->levels == 2 &&
-           layout->part[1] == PART_TREE && planner->group.n <= PLAN_ENUMERATE_RANKS &&
+    int reduces = planner->request.collective == PEAL_REDUCE ||
+                  (planner->request.collective == PEAL_ALLREDUCE && layout->levels == 2 &&
+                   layout->part[1] == PART_TREE);
+    return reduces && layout->levels == 2 && planner->group.n <= PLAN_ENUMERATE_RANKS &&
+           planner->group.nhosts > 1 &&
            (layout->size[0] == 1 ||
             (planner->group.direct_hosts && layout->part[0] == PART_DIRECT));
 }
@@ -375,8 +378,7 @@ static void prepare(struct build *b, const struct candidate *candidate)
         return;
     }
     peal_level_scratch(b->layout, b->planner);
-    if (b->layout->runs > 1)
-        b->in_flight = BURST_EVENTS; /* a transfer to each of two peers for each piece */
+    b->in_flight = peal_level_events(b->layout);
     b->plan->nchunks = candidate->chunks;
     b->plan->nsems = (uint16_t)(LEVEL_SEMS * b->layout->levels * candidate->channels);
     add_regions(b, candidate->channels);

@@ -36,8 +36,8 @@ static int from_root(const struct planner *planner)
     return peal_plan_collective(planner->request.collective)->rooted;
 }
 
-/* What the busiest lane reads and writes, halved, as a share of the message: its part from all,
- * and, of an allreduce, the fold before. */
+/* What the busiest lane reads and writes, halved, as a share of the message: its part from the
+ * others, and, of an allreduce, the fold before. */
 static double lane_share(const struct planner *planner)
 {
     double n = planner->group.n;
@@ -49,21 +49,31 @@ static double lane_share(const struct planner *planner)
     case PEAL_BROADCAST:
         return n == 2 ? 0.5 : 1;
     default:
-        return 1;
+        return (n - 1) / n;
     }
+}
+
+/* On a host what many read at once is in the cache that they share: it leaves the root's memory
+ * once. */
+static double load_share(const struct planner *planner)
+{
+    if (planner->request.collective == PEAL_ALLREDUCE)
+        return 2 * share_between(planner);
+    if (planner->request.collective == PEAL_BROADCAST && !planner->group.accelerators)
+        return share_between(planner) / (planner->group.n - 1);
+    return share_between(planner);
 }
 
 static void load_pairs(struct planner *planner, struct stage *move, struct stage *shake)
 {
     const struct group *group = &planner->group;
-    int twice = planner->request.collective == PEAL_ALLREDUCE;
     for (uint32_t r = 0; r < group->n; r++)
         for (uint32_t to = 0; to < group->n; to++) {
             struct hop hop;
             if (to == r || (from_root(planner) && r != planner->request.root))
                 continue;
             peal_planner_hop(planner, r, to, &hop);
-            peal_planner_load(planner, &hop, (twice ? 2 : 1) * share_between(planner), 1);
+            peal_planner_load(planner, &hop, load_share(planner), 1);
             move->alpha_us =
                 hop.path.alpha_us > move->alpha_us ? hop.path.alpha_us : move->alpha_us;
             shake->gap_us = hop.path.gap_us > shake->gap_us ? hop.path.gap_us : shake->gap_us;
@@ -87,7 +97,8 @@ static peal_status enumerate(struct planner *planner)
                                   .hop_share = share_between(planner)};
     struct stage move = {.levels = 1, .chain = 1}, shake = {.levels = 1, .chain = 1};
     if (group->n < 2 || group->n > PULL_RANKS_MAX || group->nhosts > 1 || !group->direct_hosts ||
-        (group->accelerators && !asked) || planner->request.channels > 1)
+        (group->accelerators && !asked) || planner->corner == CORNER_COPY ||
+        planner->request.channels > 1)
         return PEAL_OK;
     candidate.chunks = halves ? 2 : 1;
     for (uint32_t i = 0; i < peal_plan_collective(collective)->block_power; i++)

@@ -7,8 +7,8 @@
 
 static peal_status add_tiles(struct planner *planner, struct candidate *candidate)
 {
-    static const uint64_t tiles[] = {0,           16u << 10,  32u << 10,  64u << 10, 128u << 10,
-                                     256u << 10, 512u << 10, 1u << 20, 2u << 20,  4u << 20};
+    static const uint64_t tiles[] = {0,          16u << 10,  32u << 10, 64u << 10, 128u << 10,
+                                     256u << 10, 512u << 10, 1u << 20,  2u << 20,  4u << 20};
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         candidate->tile_bytes = tiles[i];
         if (planner->request.tile_bytes)
@@ -73,7 +73,8 @@ static peal_status add_channels(struct planner *planner, const struct script_pro
         candidate->chunks = p->script->head->nchunks * channels;
         candidate->lanes = channels * lanes;
         candidate->hop_share = 1.0 / candidate->chunks;
-        candidate->slots = 2ull * channels * (p->width + (p->staging ? p->in_flight * p->stages : 0u));
+        candidate->slots =
+            2ull * channels * (p->width + (p->staging ? p->in_flight * p->stages : 0u));
         PEAL_TRY(add_tiles(planner, candidate));
         if (asked)
             break;
@@ -104,5 +105,5 @@ static void detail(const struct candidate *candidate, char *text, size_t size)
              candidate->channels == 1 ? "" : "s");
 }
 
-const struct algo peal_algo_script = {"script",          UINT32_MAX,       enumerate,
-                                      peal_script_prepare, peal_script_emit, detail};
+const struct algo peal_algo_script = {"script",         UINT32_MAX, enumerate, peal_script_prepare,
+                                      peal_script_emit, detail};

@@ -45,8 +45,8 @@ static void cost_fold(struct planner *planner, struct candidate *candidate)
                     (n + 1) / 2 / candidate->channels, n);
 }
 
-/* A rank sends its next tile when it has the result of the last. Where rank 0 stores the results one
- * after the other, the one that gets it last has the links to itself. */
+/* A rank sends its next tile when it has the result of the last. Where rank 0 stores the results
+ * one after the other, the one that gets it last has the links to itself. */
 static void cost_turn(const struct planner *planner, struct candidate *candidate)
 {
     struct stage *turn = &candidate->stage[candidate->nstages];

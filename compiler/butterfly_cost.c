@@ -10,11 +10,11 @@ struct costs {
     const struct butterfly *shapes;
     uint32_t nshapes;
     uint32_t messages[BUTTERFLY_ROUNDS_MAX];
-    double last_us;                /* that gap */
-    struct candidate candidate;    /* of one channel whose lane takes no time */
-    double stored[STAGES_MAX];     /* of the message, by lanes */
-    double queued_us[STAGES_MAX];  /* gaps of one channel's messages of another engine, and one */
-    double folded[STAGES_MAX];     /* and what has come, when it is there */
+    double last_us;               /* that gap */
+    struct candidate candidate;   /* of one channel whose lane takes no time */
+    double stored[STAGES_MAX];    /* of the message, by lanes */
+    double queued_us[STAGES_MAX]; /* gaps of one channel's messages of another engine, and one */
+    double folded[STAGES_MAX];    /* and what has come, when it is there */
 };
 
 /* Round k of the reduce-scatter, or, backwards, of the allgather. */
@@ -83,7 +83,7 @@ static void cost_scatter(struct costs *costs, uint32_t k)
     peal_candidate_stage(planner, &costs->candidate, &stage, 0);
 }
 
-/* The root's own block into its output. */
+/* A rank's own block, or the root's, into its output. */
 static void cost_copy(struct costs *costs)
 {
     struct stage stage = {.levels = 1, .chain = 1};
@@ -124,7 +124,7 @@ static void cost_collective(struct costs *costs)
         cost_round(costs, k, 0);
     for (uint32_t k = 0; k < rounds && collective == PEAL_BROADCAST; k++)
         cost_scatter(costs, k);
-    if (collective == PEAL_BROADCAST)
+    if (moves)
         cost_copy(costs);
     for (uint32_t k = rounds; k-- > 0 && (moves || collective == PEAL_ALLREDUCE);)
         cost_round(costs, k, 1);

@@ -235,13 +235,30 @@ static void cost_script(const struct candidate *candidate, const struct script_c
     cost->alpha_us = cost->alpha_us < cost->time_us ? cost->alpha_us : cost->time_us;
 }
 
-/* What reaches into the buffers of callers, which nobody else writes meanwhile. */
 static enum topo_rate_use use_of(const struct candidate *candidate)
 {
-    return candidate->algo == ALGO_TWOSHOT || candidate->algo == ALGO_DIRECT ||
-                   candidate->algo == ALGO_ONESHOT
-               ? TOPO_USE_LOAD
-               : TOPO_USE_EXCHANGE;
+    switch (candidate->algo) {
+    case ALGO_PULL:
+    case ALGO_ONESHOT:
+        return TOPO_USE_LOAD;
+    case ALGO_TWOSHOT:
+    case ALGO_DIRECT:
+        return TOPO_USE_STORE;
+    case ALGO_DOUBLING:
+        return TOPO_USE_DOUBLING;
+    case ALGO_HALVING:
+        return TOPO_USE_HALVING;
+    case ALGO_RING:
+        return TOPO_USE_RING;
+    case ALGO_SWING:
+        return TOPO_USE_SWING;
+    case ALGO_STAR:
+        return TOPO_USE_STAR;
+    case ALGO_TREE:
+        return TOPO_USE_TREE;
+    default:
+        return TOPO_USE_EXCHANGE;
+    }
 }
 
 /* In one memory a rank's copies take, by the size of the message, so many times what they take at
@@ -287,7 +304,8 @@ static void cost_stages(const struct candidate *candidate, uint64_t bytes, struc
 {
     double trips = trips_of(candidate, (double)bytes), cells = candidate->cells;
     cells = cells > 1 ? cells : 1;
-    double tile = (double)bytes / (trips * cells), least = candidate->total_us_per_byte * (double)bytes;
+    double tile = (double)bytes / (trips * cells),
+           least = candidate->total_us_per_byte * (double)bytes;
     *cost = (struct cost){0, 0, candidate->total_resource, 0};
     cost_first_tile(candidate, tile, cost);
     if (trips * cells >= 2)

@@ -113,7 +113,9 @@ enum algorithm {
     ALGO_COUNT
 };
 #define ALGO_ANY ALGO_COUNT
-#define ALGO_SCRIPT ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table */
+#define ALGO_SCRIPT                                                                                \
+    ((enum algorithm)(ALGO_COUNT + 1)) /* the request's own; no word of the table                  \
+                                        */
 
 enum twohop_order { TWOHOP_RAIL, TWOHOP_INSIDE_OUT, TWOHOP_INSIDE_SLOTS, TWOHOP_ORDERS };
 
@@ -155,12 +157,12 @@ struct stage {
     uint32_t depth; /* pieces in flight between two lanes; 0: SLOT_DEPTH */
     double alpha_us;
     double gap_us;
-    double us_per_byte;       /* of the tile (the whole message's worth of one trip) */
-    double alone_us_per_byte; /* the same, without siblings */
-    double slack_us_per_byte; /* of it, what the start-up covers: other hops of a ring are wider */
+    double us_per_byte;        /* of the tile (the whole message's worth of one trip) */
+    double alone_us_per_byte;  /* the same, without siblings */
+    double slack_us_per_byte;  /* of it, what the start-up covers: other hops of a ring are wider */
     double beside_us_per_byte; /* what others carry there, beside one channel of the stage */
     int back;                  /* 1: of the way back, which begins when all pieces are through */
-    double load_us;           /* the part of it that the busiest resource sets */
+    double load_us;            /* the part of it that the busiest resource sets */
     double alone_load_us;
     uint64_t resource; /* which binds */
     int lane_bound;    /* 1: the lane's own rate binds, not a resource */
@@ -229,11 +231,11 @@ struct planner {
     struct load total;
     uint32_t engines[PEAL_LINK_CLASS_COUNT]; /* of the hops loaded since the last candidate */
     peal_request request;
-    enum algorithm algorithm; /* asked for, or ALGO_ANY */
-    enum corner corner;       /* of the candidates being made, or of the one being lowered */
-    uint64_t digest;          /* of the fabric */
+    enum algorithm algorithm;  /* asked for, or ALGO_ANY */
+    enum corner corner;        /* of the candidates being made, or of the one being lowered */
+    uint64_t digest;           /* of the fabric */
     struct topo_memory memory; /* count 0: not measured */
-    uint32_t *pairs;          /* the request's, from and to by turns; its own copy */
+    uint32_t *pairs;           /* the request's, from and to by turns; its own copy */
     uint32_t npairs;
     uint32_t levels; /* asked for, as bits; 0: choose */
     uint32_t inner;  /* 1 + what was asked for; 0: choose */
@@ -246,7 +248,7 @@ struct planner {
     uint32_t forests_capacity;
     struct pack_forest *forests;
     struct policy_run *policy; /* NULL: none */
-    peal_script *script; /* the request's; its own copy, NULL: none */
+    peal_schedule *script;     /* the request's; its own copy, NULL: none */
     uint32_t nscript_times;
     uint32_t script_times_capacity;
     struct script_times **script_times; /* of its candidates */
@@ -271,8 +273,8 @@ void peal_stage_fold(const struct planner *planner, struct stage *stage, double 
 void peal_stage_fold_beside(const struct planner *planner, struct stage *stage, double channels,
                             double lane_share, double sources);
 /* What a transfer takes that has a resource for `own` to itself, when others that carry `beside` go
- * over it in each turn, and the link rests for `apart` between two of each: it meets them for a part
- * of the time alone, d = own + beside * d / (apart + d). */
+ * over it in each turn, and the link rests for `apart` between two of each: it meets them for a
+ * part of the time alone, d = own + beside * d / (apart + d). */
 double peal_beside_us(double own, double beside, double apart);
 /* Empties planner->total into the candidate. */
 void peal_candidate_total(struct planner *planner, struct candidate *candidate);
@@ -325,14 +327,17 @@ double peal_planner_bound(const struct planner *planner, uint64_t bytes);
 /* 1: of so many channels, each with so many steps a rank, all programs together would take longer
  * to make and prove than they are worth. One channel never does, nor what is asked for. */
 int peal_planner_too_long(const struct planner *planner, uint32_t channels, uint64_t steps);
+/* Adds to the candidates from `first` on what it costs that peers do not reach callers' buffers, if
+ * so. */
+void peal_planner_private(struct planner *planner, uint32_t first);
 /* Keeps the candidates of one order of reduction. Errors: UNSUPPORTED. */
 peal_status peal_planner_one_order(struct planner *planner, peal_diag *diag);
 /* `share` of the message travels over the hop, at `scale` of its bandwidth. */
 void peal_planner_load(struct planner *planner, const struct hop *hop, double share, double scale);
 /* Bytes per second / 1e9 that one lane moves: an SM's share, or without bound on a host. */
 double peal_planner_lane_gbs(const struct planner *planner);
-/* Microseconds in which an accelerator's lanes together read a byte to reduce it; 0 on a host, whose
- * lanes are the cores that do it. */
+/* Microseconds in which an accelerator's lanes together read a byte to reduce it; 0 on a host,
+ * whose lanes are the cores that do it. */
 double peal_planner_fold_us(const struct planner *planner);
 
 /* ---- building programs ---------------------------------------------------- */
@@ -369,7 +374,7 @@ struct build {
     struct level_layout *layout; /* hierarchical: made by prepare, freed with the emission */
     const struct packed *packed; /* packed: its trees and chunks */
     const struct script_program *script;
-    peal_status status;          /* sticky */
+    peal_status status; /* sticky */
 };
 /* Begins the program of a rank: the slice is empty. */
 void peal_build_rank(struct build *b, uint32_t rank);

@@ -172,7 +172,8 @@ static void count_gaps(struct planner *planner, struct cost_base *base, uint32_t
     base->stores = stores > base->stores ? stores : base->stores;
 }
 
-/* What lanes read and write counts half. A block that a rank keeps is copied. */
+/* What lanes read and write counts half. A block that a rank keeps is copied by a lane, which has
+ * nothing else to do where other engines move. */
 static void set_shares(const struct planner *planner, struct cost_base *base)
 {
     peal_collective collective = planner->request.collective;
@@ -184,7 +185,9 @@ static void set_shares(const struct planner *planner, struct cost_base *base)
     else if (collective == PEAL_GATHER)
         base->lane_share = base->direct_us > 0 ? share : 0;
     else
-        base->lane_share = (1 + base->stores) * share;
+        base->lane_share = base->stores * share;
+    if (!fused(collective) && collective != PEAL_GATHER && !base->others)
+        base->then_share = share; /* the own block, when the others are stored */
     if (base->others && fused(collective)) {
         base->then_share = base->lane_share;
         base->lane_share = 0;

@@ -129,6 +129,10 @@ static peal_status begin(struct emission *e, uint64_t min_bytes, uint64_t max_by
     for (uint32_t i = 0; i < e->planner.npairs; i++)
         PEAL_TRY(peal_plan_add_pair(e->head, e->planner.pairs[2 * (size_t)i],
                                     e->planner.pairs[2 * (size_t)i + 1]));
+    for (uint32_t i = 0; e->planner.script && i < e->planner.script->head->nblocks; i++) {
+        const struct peal_block block = peal_plan_block(e->planner.script->head, i);
+        PEAL_TRY(peal_plan_add_block(e->head, &block));
+    }
     set_header(&e->planner, e->candidate, e->head);
     e->hops.from = NO_RANK;
     e->build = (struct build){.planner = &e->planner,

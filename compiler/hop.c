@@ -16,9 +16,8 @@ double peal_planner_lane_gbs(const struct planner *planner)
 double peal_planner_fold_us(const struct planner *planner)
 {
     uint32_t rank = peal_group_rank(&planner->group, 0);
-    return planner->group.accelerators
-               ? 1 / (peal_topo_reduce_gbs(planner->fabric, rank) * 1e3)
-               : 0;
+    return planner->group.accelerators ? 1 / (peal_topo_reduce_gbs(planner->fabric, rank) * 1e3)
+                                       : 0;
 }
 
 static uint8_t choose_engine(const struct planner *planner, const struct hop *hop, uint32_t from)

@@ -206,6 +206,9 @@ uint32_t peal_level_cells(const struct level_layout *layout, uint32_t level,
                           const struct level_way *way);
 uint32_t peal_level_window(const struct level_layout *layout, uint32_t level,
                            const struct level_way *way);
+/* Transfers of a lane under way: a piece to each of two peers, and several pieces, have each one.
+ */
+uint32_t peal_level_events(const struct level_layout *layout);
 /* Sets the layout's regions. */
 void peal_level_scratch(struct level_layout *layout, const struct planner *planner);
 

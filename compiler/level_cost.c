@@ -20,10 +20,11 @@ struct costing {
     int alike; /* one host's load between hosts is that of all */
     struct level_peers peers;
     struct stage stage;
-    int direct;      /* all hops of the stage are loads and stores */
-    double share;    /* of the message: one root's piece, in a trip */
-    double way_us;   /* the longest way to or from any of many roots of a host, start-ups alone */
-    double hop_us;   /* the longest start-up of the phase's hops, and the largest gap */
+    uint64_t away; /* stages of the present phase, bit 1 << stage: another engine carries a hop */
+    int direct;    /* all hops of the stage are loads and stores */
+    double share;  /* of the message: one root's piece, in a trip */
+    double way_us; /* the longest way to or from any of many roots of a host, start-ups alone */
+    double hop_us; /* the longest start-up of the phase's hops, and the largest gap */
     double hop_gap_us;
     double link_us;  /* a byte over the narrowest of them, alone */
     uint64_t pushed; /* bit i: other engines move what stage i does */
@@ -284,9 +285,9 @@ static double gaps(const struct costing *c, double messages)
 }
 
 /*
- * Where pieces are handed on one by one, a lane waits once a round for what its peers send, whatever
- * it has under way itself, or, loading inputs, in each piece: between two pieces counts that share
- * of a start-up, and what the lane sends and folds.
+ * Where pieces are handed on one by one, a lane waits once a round for what its peers send,
+ * whatever it has under way itself, or, loading inputs, in each piece: between two pieces counts
+ * that share of a start-up, and what the lane sends and folds.
  */
 static void add_turn(struct costing *c, uint32_t lane, double alpha_us, double fold_us, int loads)
 {
@@ -314,7 +315,8 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     load_phase(c, c->share, 0);
     int loads = folds && c->first && c->direct && !c->phase->level;
     /* One store to all, or the entry that all wait for, is told of one by one. */
-    double told_us = c->direct && (!folds || loads) ? (n - 2) * c->stage.gap_us : 0;
+    uint32_t tells = !folds || roots(c) == n ? n - 1 : roots(c);
+    double told_us = c->direct && (!folds || loads) ? (tells - 1) * c->stage.gap_us : 0;
     c->stage.gap_us *= told_us > 0 ? 0 : gaps(c, n - 1.0);
     c->stage.depth = c->direct ? LEVEL_WINDOW : BURST_EVENTS;
     /* A fold of inputs waits for their owners to enter, then for its loads to return. */
@@ -323,6 +325,11 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     c->stage.alpha_us += told_us;
     double moved = c->direct || !c->phase->level ? (n - 1) * c->share : 0;
     double alpha_us = c->hop_us;
+    if (loads && c->layout->runs > 1) { /* a deputy folds the root's pieces, too */
+        double folded = peal_level_deputed(c->layout, c->planner) ? 2 : 1;
+        moved = folded * (n + 1) / 2.0 * c->share;
+        alpha_us *= folded;
+    }
     end(c, moved);
     /* Slots of all others, and the own part, into one, when the last has come. */
     double lane_us = (n + 1) / 2.0 * c->share / c->candidate->channels /
@@ -362,10 +369,12 @@ static void cost_ring(struct costing *c, uint32_t lane)
         c->stage.alpha_us *=
             (double)steps * peal_level_rounds(c->layout, c->phase->level) / c->candidate->cells;
     /* Two sources and a destination in a fold, of which loads and stores also send; else one. */
-    double lanes = c->direct ? (folds ? 1.5 : 1) : 0, pieces = c->fine ? steps : 1;
+    int behind = folds && !c->direct && c->phase->level == 0; /* as in rings: gamma */
+    double lanes = folds ? (c->direct ? 1.5 : behind ? 0 : 0.75) : (c->direct ? 1 : 0);
+    double pieces = c->fine ? steps : 1;
     end(c, lanes * c->share * pieces);
     one_piece(c);
-    if (folds && !c->direct)
+    if (behind)
         peal_stage_fold_beside(c->planner, &c->candidate->stage[c->candidate->nstages - 1],
                                c->candidate->channels,
                                1.5 * c->share * pieces / c->candidate->channels, 2 * c->share);
@@ -436,6 +445,7 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
     uint32_t away = folds || events >= runs * fan ? runs : events / fan;
     c->stage.depth = !c->direct ? away : folds ? LEVEL_TREE_DEPTH * runs : LEVEL_WINDOW;
     c->stage.depth = c->stage.depth ? c->stage.depth : 1;
+    c->away |= (uint64_t)!c->direct << c->candidate->nstages;
     end(c, lanes * c->share);
 }
 
@@ -456,13 +466,14 @@ static void set_way(struct costing *c, uint32_t first, uint32_t levels, uint32_t
         struct stage turn = candidate->stage[i];
         candidate->stage[i].alpha_us = way_us / levels;
         turn.levels = 0;
-        if (turn.depth == 1) { /* of another engine, there and no way back */
+        int away = c->away >> i & 1;
+        if (away) { /* of another engine, there and no way back */
             turn.alpha_us /= 2;
             turn.gap_us = 0; /* those of other channels pass meanwhile */
             candidate->stage[i].depth = LEVEL_WINDOW;
         }
         turn.lane = ++*lane;
-        if ((turn.depth == 1 || turn.alpha_us > way_us / levels) && candidate->nstages < STAGES_MAX - 6)
+        if ((away || turn.alpha_us > way_us / levels) && candidate->nstages < STAGES_MAX - 6)
             candidate->stage[candidate->nstages++] = turn;
     }
 }
@@ -473,6 +484,7 @@ static void cost_rooted(struct costing *c, uint32_t *lane)
     int folds = c->phase->kind == LEVEL_FOLD;
     memset(c->at, 0, c->planner->group.n * sizeof *c->at);
     c->told_us = 0;
+    c->away = 0;
     for (uint32_t i = 0; i < most; i++) {
         uint32_t depth = folds ? most - i : i + 1;
         if (c->candidate->nstages < STAGES_MAX - 6) {
@@ -517,7 +529,8 @@ static void cost_double(struct costing *c, uint32_t lane)
     }
 }
 
-/* The last stage takes a lane at least `us` for each byte of the message, shared by the channels. */
+/* The last stage takes a lane at least `us` for each byte of the message, shared by the channels.
+ */
 static void lane_holds(struct costing *c, double us)
 {
     struct stage *stage = &c->candidate->stage[c->candidate->nstages - 1];

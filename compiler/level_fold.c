@@ -162,19 +162,20 @@ static void let_fold(struct fold *f)
     struct build *b = f->b;
     uint32_t deputy = f->peers->rank[f->run->deputy];
     if (b->plan->tile_bytes) {
-        peal_build_wait(b, b->self, peal_level_sem(f->run, 0, LEVEL_SELF_FREE), SLOT_DEPTH);
+        peal_build_wait(b, b->self, peal_level_sem(f->run, 0, LEVEL_SELF_FREE),
+                        SLOT_DEPTH * f->run->layout->runs);
         peal_build_signal(b, deputy, peal_level_sem(f->run, 0, LEVEL_SEM_CREDIT));
     }
     peal_build_wait(b, deputy, peal_level_sem(f->run, 0, LEVEL_SEM_FOLD), 0);
     peal_build_signal(b, b->self, peal_level_ready(f->run, f->after));
 }
 
-static void fold_for_root(struct fold *f, uint32_t root)
+static void fold_for_root(struct fold *f, uint32_t q, uint32_t root)
 {
     struct build *b = f->b;
     struct plan_operand src[LEVEL_LOCAL_MAX];
-    uint32_t chunk = peal_level_chunk(f->run, f->phase, 0, root);
-    struct plan_operand to = cell(f, f->phase, 0);
+    uint32_t chunk = peal_level_chunk(f->run, f->phase, q, root);
+    struct plan_operand to = cell(f, f->phase, q);
     to.rank = b->plan->root;
     for (uint32_t i = 0; i < f->peers->n; i++)
         src[i] = peal_op_user(f->peers->rank[i], PLAN_BUF_IN, chunk);
@@ -248,7 +249,7 @@ static void visit(struct fold *f, uint32_t q, uint32_t root)
         if (f->peers->self == root)
             let_fold(f);
         else if (f->peers->self == f->run->deputy)
-            fold_for_root(f, root);
+            fold_for_root(f, q, root);
         return;
     }
     if (place.parent != NO_RANK && pulls(f, place.parent))
@@ -348,8 +349,7 @@ void peal_level_fold(struct level_run *run, const struct level_phase *phase)
     f.outputs_all = rounds;
     peal_build_lane(f.b);
     /* All others' pieces leave from what is there, and wait for nothing but their slots. */
-    if (phase->way.part == PART_DIRECT && !phase->way.single &&
-        (!f.before || run->layout->whole))
+    if (phase->way.part == PART_DIRECT && !phase->way.single && (!f.before || run->layout->whole))
         f.b->in_flight = BURST_EVENTS;
     enter(&f);
     peal_build_section(f.b, 1);
@@ -364,7 +364,7 @@ void peal_level_fold(struct level_run *run, const struct level_phase *phase)
     }
     settle(&f);
     peal_build_drain(f.b);
-    f.b->in_flight = BUILD_EVENTS;
+    f.b->in_flight = peal_level_events(run->layout);
     if (run->collective == PEAL_REDUCE_SCATTER)
         leave_pulled(&f);
     if (run->collective == PEAL_REDUCE)

@@ -104,14 +104,14 @@ void peal_level_scatter(struct level_run *run, const struct level_phase *phase)
 
 /* ---- reduce ----------------------------------------------------------------------------- */
 
-/* What the phase before has finished lies in its one cell. */
+/* What the phase before has finished lies in a cell for each piece. */
 static void bring(const struct level_run *run, const struct level_phase *phase,
-                  const struct level_phase *before)
+                  const struct level_phase *before, uint32_t q)
 {
     struct build *b = run->b;
-    uint32_t chunk = peal_level_chunk(run, phase, 0, run->peers.self);
+    uint32_t chunk = peal_level_chunk(run, phase, q, run->peers.self);
     uint32_t region = peal_level_region(run, run->layout->cell[before->level]);
-    peal_build_push(b, chunk, peal_op_slot(b->self, PLAN_BUF_SCRATCH, region, 0),
+    peal_build_push(b, chunk, peal_op_slot(b->self, PLAN_BUF_SCRATCH, region, q),
                     peal_op_user(b->plan->root, PLAN_BUF_OUT, chunk),
                     peal_level_sem(run, 0, LEVEL_SEM_SPREAD));
     if (!b->plan->tile_bytes)
@@ -127,12 +127,14 @@ void peal_level_gather(struct level_run *run, const struct level_phase *phase)
     int root = sits_at_root(run);
     peal_build_lane(b);
     peal_build_section(b, 1);
-    if (before)
-        peal_build_wait(b, b->self, peal_level_ready(run, phase), 0);
-    if (root)
-        hear_holders(run, LEVEL_SEM_SPREAD);
-    else
-        bring(run, phase, before);
+    for (uint32_t q = 0; q < run->layout->runs; q++) {
+        if (before)
+            peal_build_wait(b, b->self, peal_level_ready(run, phase), 0);
+        if (root)
+            hear_holders(run, LEVEL_SEM_SPREAD);
+        else
+            bring(run, phase, before, q);
+    }
     peal_build_drain(b);
     if (root)
         signal_holders(run, LEVEL_SEM_ROOT);

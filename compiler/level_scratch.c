@@ -19,7 +19,7 @@ uint32_t peal_level_roots(const struct level_layout *layout, uint32_t level,
 uint32_t peal_level_cells(const struct level_layout *layout, uint32_t level,
                           const struct level_way *way)
 {
-    return way->single ? 1 : peal_level_rounds(layout, level);
+    return way->single ? layout->runs : peal_level_rounds(layout, level);
 }
 
 uint32_t peal_level_window(const struct level_layout *layout, uint32_t level,
@@ -29,6 +29,11 @@ uint32_t peal_level_window(const struct level_layout *layout, uint32_t level,
     if (way->single)
         return layout->runs;
     return way->part != PART_RING ? 1 : min_of(most, LEVEL_WINDOW);
+}
+
+uint32_t peal_level_events(const struct level_layout *layout)
+{
+    return layout->runs > 1 ? BURST_EVENTS : BUILD_EVENTS;
 }
 
 static uint32_t inbox_width(const struct level_layout *layout, uint32_t level,
@@ -68,7 +73,7 @@ static void fold_level(struct level_layout *layout, const struct planner *planne
     if (handed_on(layout, level, planner->request.collective))
         layout->cell_width[level] = min_of(peal_level_cells(layout, level, &way), LEVEL_WINDOW);
     if (!reached && part != PART_DIRECT)
-        layout->stage_width[level] = BUILD_EVENTS;
+        layout->stage_width[level] = peal_level_events(layout);
 }
 
 void peal_level_scratch(struct level_layout *layout, const struct planner *planner)

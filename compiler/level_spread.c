@@ -261,5 +261,5 @@ void peal_level_spread(struct level_run *run, const struct level_phase *phase)
                 visit(&s, q, root);
         }
     peal_build_drain(s.b);
-    s.b->in_flight = BUILD_EVENTS;
+    s.b->in_flight = peal_level_events(run->layout);
 }

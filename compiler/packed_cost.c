@@ -7,7 +7,7 @@
 
 #define EVEN_CHUNKS_MAX 512u
 #define MEETING_TILE (64u << 10)
-#define MEETING_LANES 4 /* of a link, of which some move at any time */
+#define MEETING_LANES 4             /* of a link, of which some move at any time */
 #define ENTER_LANE (STAGES_MAX - 1) /* of a stage that runs once, not for each tile */
 
 struct costing {
@@ -247,10 +247,9 @@ static double seat_us(struct costing *c, int way, uint32_t index)
     const uint32_t *to = &seat->parent;
     double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3), own = 0, link_us;
     if (way == PACKED_DOWN || seat->parent == NO_RANK) {
-        const struct seat *below = &ways[way == PACKED_UP && !ways[PACKED_DOWN].levels
-                                             ? PACKED_UP
-                                             : PACKED_DOWN]
-                                        .seat[index];
+        const struct seat *below =
+            &ways[way == PACKED_UP && !ways[PACKED_DOWN].levels ? PACKED_UP : PACKED_DOWN]
+                 .seat[index];
         to = &ways[PACKED_DOWN].child[below->first_child];
         stores = ways[PACKED_DOWN].levels ? below->children : 0;
         own = seat->parent == NO_RANK; /* its output */

@@ -7,11 +7,11 @@
 static int is_name(const char *name)
 {
     size_t length = name ? strlen(name) : 0;
-    return length && length < sizeof ((peal_script *)0)->name &&
+    return length && length < sizeof((peal_schedule *)0)->name &&
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length;
 }
 
-static peal_status check_params(const peal_script_params *params, peal_diag *diag)
+static peal_status check_params(const peal_schedule_params *params, peal_diag *diag)
 {
     const char *path = params->path ? params->path : "";
     if (!is_name(params->name))
@@ -32,7 +32,50 @@ static peal_status check_params(const peal_script_params *params, peal_diag *dia
     return PEAL_OK;
 }
 
-static peal_status set_head(peal_script *script, const peal_script_params *params, peal_diag *diag)
+/* In rising order, each rank once, as a plan has them. */
+static peal_status add_block(peal_schedule *script, const peal_block *given, uint32_t index,
+                             peal_diag *diag)
+{
+    uint32_t ranks[2][SCRIPT_RANKS_MAX], counts[2] = {given->nfrom, given->nto};
+    const uint32_t *lists[2] = {given->from, given->to};
+    for (int end = 0; end < 2; end++) {
+        uint8_t has[SCRIPT_RANKS_MAX] = {0};
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < counts[end]; i++) {
+            uint32_t rank = lists[end][i];
+            if (rank >= script->head->nranks || has[rank])
+                return peal_fail_at(diag, PEAL_ERR_ARG, script->path, 0, 0,
+                                    "block %u of the collective: rank %u %s", index, rank,
+                                    rank >= script->head->nranks ? "is none" : "stands twice");
+            has[rank] = 1;
+        }
+        for (uint32_t r = 0; r < script->head->nranks; r++)
+            if (has[r])
+                ranks[end][count++] = r;
+        if (!count)
+            return peal_fail_at(diag, PEAL_ERR_ARG, script->path, 0, 0,
+                                "block %u of the collective: nobody %s it", index,
+                                end ? "gets" : "gives");
+    }
+    const peal_block block = {counts[0], counts[1], ranks[0], ranks[1]};
+    peal_status status = peal_plan_add_block(script->head, &block);
+    return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "%s", peal_status_text(status));
+}
+
+static peal_status set_blocks(peal_schedule *script, const peal_schedule_params *params,
+                              peal_diag *diag)
+{
+    if ((params->collective == PEAL_CUSTOM) != (params->nblocks != 0))
+        return peal_fail_at(diag, PEAL_ERR_ARG, script->path, 0, 0,
+                            "a custom collective says who gives and who gets each block, and no "
+                            "other does");
+    for (uint32_t i = 0; i < params->nblocks; i++)
+        PEAL_TRY(add_block(script, &params->blocks[i], i, diag));
+    return PEAL_OK;
+}
+
+static peal_status set_head(peal_schedule *script, const peal_schedule_params *params,
+                            peal_diag *diag)
 {
     peal_status status = peal_plan_create_head(script->ctx, params->ranks, &script->head);
     if (status != PEAL_OK)
@@ -41,6 +84,7 @@ static peal_status set_head(peal_script *script, const peal_script_params *param
     script->head->root = params->root;
     script->head->peer = params->peer;
     script->head->nchunks = params->chunks;
+    PEAL_TRY(set_blocks(script, params, diag));
     uint32_t blocks = peal_plan_blocks(script->head);
     if (params->chunks == 0 || params->chunks % blocks || params->chunks > PLAN_CHUNKS_MAX)
         return peal_fail_at(diag, PEAL_ERR_ARG, script->path, 0, 0,
@@ -50,16 +94,16 @@ static peal_status set_head(peal_script *script, const peal_script_params *param
     return PEAL_OK;
 }
 
-peal_status peal_script_create(peal_ctx *ctx, const peal_script_params *given, peal_diag *diag,
-                               peal_script **script_out)
+peal_status peal_schedule_create(peal_ctx *ctx, const peal_schedule_params *given, peal_diag *diag,
+                                 peal_schedule **script_out)
 {
-    peal_script_params params;
+    peal_schedule_params params;
     if (!ctx || !given || !script_out)
         return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");
     if (peal_import(&params, sizeof params, given) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_ARG, "parameters of an unknown version");
     PEAL_TRY(check_params(&params, diag));
-    peal_script *script = peal_calloc(ctx, 1, sizeof *script);
+    peal_schedule *script = peal_calloc(ctx, 1, sizeof *script);
     if (!script)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     script->ctx = ctx;
@@ -68,14 +112,14 @@ peal_status peal_script_create(peal_ctx *ctx, const peal_script_params *given, p
     peal_copy_text(script->path, sizeof script->path, params.path ? params.path : "");
     peal_status status = set_head(script, &params, diag);
     if (status != PEAL_OK) {
-        peal_script_destroy(script);
+        peal_schedule_destroy(script);
         return status;
     }
     *script_out = script;
     return PEAL_OK;
 }
 
-void peal_script_destroy(peal_script *script)
+void peal_schedule_destroy(peal_schedule *script)
 {
     if (!script)
         return;
@@ -85,9 +129,14 @@ void peal_script_destroy(peal_script *script)
     peal_free(script->ctx, script, sizeof *script);
 }
 
+const char *peal_schedule_name(const peal_schedule *script)
+{
+    return script ? script->name : NULL;
+}
+
 /* ---- steps ----------------------------------------------------------------------------- */
 
-static peal_status check_ranks(const peal_script *script, const peal_script_step *step,
+static peal_status check_ranks(const peal_schedule *script, const peal_schedule_step *step,
                                peal_diag *diag)
 {
     uint32_t n = script->head->nranks;
@@ -117,7 +166,7 @@ static int repeats(const uint32_t *ranks, uint32_t count, uint32_t *twice)
     return 0;
 }
 
-static peal_status check_step(const peal_script *script, const peal_script_step *step,
+static peal_status check_step(const peal_schedule *script, const peal_schedule_step *step,
                               peal_diag *diag)
 {
     uint32_t twice;
@@ -134,28 +183,28 @@ static peal_status check_step(const peal_script *script, const peal_script_step 
     if (repeats(step->from, step->nfrom, &twice) || repeats(step->to, step->nto, &twice))
         return peal_fail_at(diag, PEAL_ERR_ARG, script->path, step->line, 0,
                             "rank %u stands twice in the list", twice);
-    if (step->reduces && !peal_plan_collective(script->head->collective)->reduces)
-        return peal_fail_at(diag, PEAL_ERR_ARG, script->path, step->line, 0, "%s adds nothing up",
-                            peal_collective_name(script->head->collective));
+    if (step->reduces && !peal_plan_adds(script->head, step->chunk))
+        return peal_fail_at(diag, PEAL_ERR_ARG, script->path, step->line, 0,
+                            "%s adds nothing up in chunk %u",
+                            peal_collective_name(script->head->collective), step->chunk);
     return PEAL_OK;
 }
 
-static peal_status append(peal_script *script, const peal_script_step *step)
+static peal_status append(peal_schedule *script, const peal_schedule_step *step)
 {
     uint32_t names = step->nfrom + step->nto;
     PEAL_TRY(peal_grow(script->ctx, (void **)&script->steps, &script->steps_capacity,
                        (size_t)script->nsteps + 1, sizeof *script->steps, SCRIPT_STEPS_MAX));
     PEAL_TRY(peal_grow(script->ctx, (void **)&script->ranks, &script->ranks_capacity,
                        (size_t)script->nranks + names, sizeof *script->ranks, SCRIPT_NAMES_MAX));
-    script->steps[script->nsteps++] =
-        (struct script_step){.reduces = step->reduces != 0,
-                             .gathers = step->gathers != 0,
-                             .stage = (uint16_t)(script->stages - 1),
-                             .chunk = step->chunk,
-                             .line = step->line,
-                             .first = script->nranks,
-                             .nfrom = (uint16_t)step->nfrom,
-                             .nto = (uint16_t)step->nto};
+    script->steps[script->nsteps++] = (struct script_step){.reduces = step->reduces != 0,
+                                                           .gathers = step->gathers != 0,
+                                                           .stage = (uint16_t)(script->stages - 1),
+                                                           .chunk = step->chunk,
+                                                           .line = step->line,
+                                                           .first = script->nranks,
+                                                           .nfrom = (uint16_t)step->nfrom,
+                                                           .nto = (uint16_t)step->nto};
     memcpy(script->ranks + script->nranks, step->from, step->nfrom * sizeof *step->from);
     script->nranks += step->nfrom;
     memcpy(script->ranks + script->nranks, step->to, step->nto * sizeof *step->to);
@@ -163,9 +212,10 @@ static peal_status append(peal_script *script, const peal_script_step *step)
     return PEAL_OK;
 }
 
-peal_status peal_script_add(peal_script *script, const peal_script_step *given, peal_diag *diag)
+peal_status peal_schedule_add(peal_schedule *script, const peal_schedule_step *given,
+                              peal_diag *diag)
 {
-    peal_script_step step;
+    peal_schedule_step step;
     if (!script || !given || peal_import(&step, sizeof step, given) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing, or of an unknown version");
     PEAL_TRY(check_step(script, &step, diag));
@@ -175,7 +225,7 @@ peal_status peal_script_add(peal_script *script, const peal_script_step *given, 
     return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "out of memory");
 }
 
-peal_status peal_script_stage(peal_script *script, peal_diag *diag)
+peal_status peal_schedule_stage(peal_schedule *script, peal_diag *diag)
 {
     if (!script)
         return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");
@@ -189,28 +239,12 @@ peal_status peal_script_stage(peal_script *script, peal_diag *diag)
 
 /* ---- copies ------------------------------------------------------------------------------ */
 
-peal_status peal_script_copy(const peal_script *script, peal_script **copy_out)
+static peal_status copy_steps(const peal_schedule *script, peal_schedule *copy)
 {
-    peal_script_params params = {.size = sizeof params,
-                                 .name = script->name,
-                                 .path = script->path,
-                                 .collective = script->head->collective,
-                                 .ranks = script->head->nranks,
-                                 .root = script->head->root,
-                                 .peer = script->head->peer,
-                                 .chunks = script->head->nchunks};
-    peal_script *copy;
-    PEAL_TRY(peal_script_create(script->ctx, &params, NULL, &copy));
-    peal_status status = peal_grow(copy->ctx, (void **)&copy->steps, &copy->steps_capacity,
-                                   (size_t)script->nsteps + 1, sizeof *copy->steps,
-                                   SCRIPT_STEPS_MAX + 1);
-    if (status == PEAL_OK)
-        status = peal_grow(copy->ctx, (void **)&copy->ranks, &copy->ranks_capacity,
-                           (size_t)script->nranks + 1, sizeof *copy->ranks, SCRIPT_NAMES_MAX + 1);
-    if (status != PEAL_OK) {
-        peal_script_destroy(copy);
-        return status;
-    }
+    PEAL_TRY(peal_grow(copy->ctx, (void **)&copy->steps, &copy->steps_capacity,
+                       (size_t)script->nsteps + 1, sizeof *copy->steps, SCRIPT_STEPS_MAX + 1));
+    PEAL_TRY(peal_grow(copy->ctx, (void **)&copy->ranks, &copy->ranks_capacity,
+                       (size_t)script->nranks + 1, sizeof *copy->ranks, SCRIPT_NAMES_MAX + 1));
     if (script->nsteps)
         memcpy(copy->steps, script->steps, script->nsteps * sizeof *copy->steps);
     if (script->nranks)
@@ -218,14 +252,36 @@ peal_status peal_script_copy(const peal_script *script, peal_script **copy_out)
     copy->nsteps = script->nsteps;
     copy->nranks = script->nranks;
     copy->stages = script->stages;
+    return PEAL_OK;
+}
+
+peal_status peal_script_copy(const peal_schedule *script, peal_schedule **copy_out)
+{
+    peal_schedule *copy = peal_calloc(script->ctx, 1, sizeof *copy);
+    if (!copy)
+        return PEAL_ERR_MEMORY;
+    copy->ctx = script->ctx;
+    memcpy(copy->name, script->name, sizeof copy->name);
+    memcpy(copy->path, script->path, sizeof copy->path);
+    peal_status status = peal_plan_copy_head(script->head, &copy->head);
+    if (status == PEAL_OK)
+        status = copy_steps(script, copy);
+    if (status != PEAL_OK) {
+        peal_schedule_destroy(copy);
+        return status;
+    }
     *copy_out = copy;
     return PEAL_OK;
 }
 
 /* Lines are for messages: the same steps from elsewhere in a text are the same schedule. */
-uint64_t peal_script_digest(const peal_script *script)
+uint64_t peal_script_digest(const peal_schedule *script)
 {
+    const struct peal_plan *head = script->head;
     uint64_t digest = peal_hash64(script->ranks, script->nranks * sizeof *script->ranks);
+    if (head->nblocks)
+        digest ^= peal_hash64(head->names, head->nnames * sizeof *head->names) +
+                  peal_hash64(head->lists, (2 * (size_t)head->nblocks + 1) * sizeof *head->lists);
     for (uint32_t i = 0; i < script->nsteps; i++) {
         const struct script_step *step = &script->steps[i];
         const uint64_t words[] = {digest,      step->reduces, step->gathers, step->stage,

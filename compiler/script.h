@@ -26,7 +26,7 @@ struct script_step {
     uint16_t nto;
 };
 
-struct peal_script {
+struct peal_schedule {
     peal_ctx *ctx;
     char name[64];
     char path[256];
@@ -37,18 +37,18 @@ struct peal_script {
     struct script_step *steps;
     uint32_t *ranks;
 };
-peal_status peal_script_copy(const peal_script *script, peal_script **copy_out);
+peal_status peal_script_copy(const peal_schedule *script, peal_schedule **copy_out);
 /* Puts the steps into waves (script_waves.c). What they do stays the same. */
-peal_status peal_script_sort(peal_script *script);
+peal_status peal_script_sort(peal_schedule *script);
 /* A digest of all that a schedule follows from. */
-uint64_t peal_script_digest(const peal_script *script);
+uint64_t peal_script_digest(const peal_schedule *script);
 
 /* Is the rank's value of the chunk looked at again, once a step has been? By steps of which stage,
  * or as the result. */
 #define SCRIPT_DEAD UINT16_MAX
 #define SCRIPT_RESULT (UINT16_MAX - 1u)
 /* For each name of a rank in the steps; free with nranks elements. */
-peal_status peal_script_lives(const peal_script *script, uint16_t **lives_out);
+peal_status peal_script_lives(const peal_schedule *script, uint16_t **lives_out);
 
 /* Sets of ranks whose input a value holds, for each (rank, chunk). */
 struct script_sets {
@@ -56,14 +56,14 @@ struct script_sets {
     uint32_t ranks, chunks, words;
     uint64_t *bits;
 };
-peal_status peal_script_sets_init(struct script_sets *sets, const peal_script *script);
+peal_status peal_script_sets_init(struct script_sets *sets, const peal_schedule *script);
 void peal_script_sets_free(struct script_sets *sets);
 uint64_t *peal_script_set(const struct script_sets *sets, uint32_t rank, uint32_t chunk);
 /* What the step makes of them. */
-void peal_script_sets_step(struct script_sets *sets, const peal_script *script,
+void peal_script_sets_step(struct script_sets *sets, const peal_schedule *script,
                            const struct script_step *step);
 /* The value has all that the collective wants of the chunk. */
-int peal_script_complete(const struct script_sets *sets, const peal_script *script, uint32_t rank,
+int peal_script_complete(const struct script_sets *sets, const peal_schedule *script, uint32_t rank,
                          uint32_t chunk);
 
 /* ---- lanes --------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ struct script_pipe {
     uint32_t from, to; /* lanes */
     uint32_t pushes;
     uint32_t width;
-    int credits; /* 1: slots are taken again within a trip */
+    int credits;    /* 1: slots are taken again within a trip */
     uint32_t base;  /* its first slot, of the rank it leads to */
     uint32_t first; /* of its places in the list of all slots; the rest by next */
     uint32_t last;
@@ -133,10 +133,10 @@ struct script_pipe {
 
 struct script_slot { /* one push into a pipe */
     uint32_t next;
-    uint32_t number; /* among those of the pipe */
-    uint32_t blocker; /* whose memory it takes: an earlier one of the trip, or */
-    uint32_t trips;   /* of so many trips before; where there are tiles */
-    uint32_t credit;  /* the signal that it is free again */
+    uint32_t number;   /* among those of the pipe */
+    uint32_t blocker;  /* whose memory it takes: an earlier one of the trip, or */
+    uint32_t trips;    /* of so many trips before; where there are tiles */
+    uint32_t credit;   /* the signal that it is free again */
     uint32_t taken_at; /* when it was claimed, in the order of all items */
     uint32_t free_at;  /* when it was read for the last time; 0: never */
     uint32_t free_item;
@@ -146,12 +146,12 @@ struct script_slot { /* one push into a pipe */
 struct script_lane {
     uint32_t nitems, items_capacity;
     struct script_item *items;
-    uint32_t *behind;   /* first signal behind each item, once all are known; the rest by chain */
-    uint16_t *clocks;   /* what the lane knows behind each item: lanes' items */
+    uint32_t *behind; /* first signal behind each item, once all are known; the rest by chain */
+    uint16_t *clocks; /* what the lane knows behind each item: lanes' items */
     uint32_t clocks_capacity;
-    uint32_t known; /* lanes that its clock has */
-    uint16_t *clock;    /* now */
-    uint32_t pushes;    /* asynchronous ones */
+    uint32_t known;  /* lanes that its clock has */
+    uint16_t *clock; /* now */
+    uint32_t pushes; /* asynchronous ones */
     uint32_t recent[PLAN_EVENTS_MAX];
 };
 
@@ -160,12 +160,12 @@ struct script_lane {
 struct script_program {
     const struct planner *planner;
     peal_ctx *ctx;
-    const peal_script *script;
+    const peal_schedule *script;
     uint32_t n, stages, nlanes; /* lane = rank * stages + stage */
     /* Stages that have chunks in common know of each other; a lane's clock has the lanes of these,
      * for each rank. */
-    uint32_t family[SCRIPT_STAGES_MAX]; /* the first of them */
-    uint32_t place[SCRIPT_STAGES_MAX];  /* of a stage among them */
+    uint32_t family[SCRIPT_STAGES_MAX];    /* the first of them */
+    uint32_t place[SCRIPT_STAGES_MAX];     /* of a stage among them */
     uint32_t stages_of[SCRIPT_STAGES_MAX]; /* how many they are */
     struct script_lane *lanes;
     uint32_t in_flight;
@@ -190,9 +190,9 @@ struct script_program {
     uint8_t *leaves;       /* [lane][rank]: told at the end */
     uint32_t *totals;      /* [from][to][SEM_STREAMS]: signals, once all are known */
     uint8_t barrier[SCRIPT_STAGES_MAX]; /* of a family: all meet at the end */
-    int staging;           /* 1: partial results leave from slots of their own */
-    uint32_t width;        /* slots of the rank with most */
-    struct hop *hops;      /* [from][to], as far as asked for */
+    int staging;                        /* 1: partial results leave from slots of their own */
+    uint32_t width;                     /* slots of the rank with most */
+    struct hop *hops;                   /* [from][to], as far as asked for */
     uint8_t *hop_known;
 };
 peal_status peal_script_lower(const struct planner *planner, struct script_program **program_out);
@@ -214,7 +214,7 @@ uint32_t peal_script_now(const struct script_program *p, uint32_t lane); /* its 
 struct script_event {
     uint32_t lane, at, push; /* push: NO_INDEX */
     uint32_t rank;           /* at == 0: that this rank has entered */
-    int arrives;             /* of a push: its end at the other side, else that its source is read */
+    int arrives; /* of a push: its end at the other side, else that its source is read */
 };
 /* Whatever it takes for the lane to go on behind the event. */
 peal_status peal_script_behind(struct script_program *p, uint32_t lane,
@@ -224,7 +224,7 @@ int peal_script_knows(const struct script_program *p, uint32_t lane,
 /* Waits for what nobody has waited for, and for everyone at the end. */
 peal_status peal_script_finish(struct script_program *p);
 /* The moves of all lanes (script_lower.c). */
-peal_status peal_script_moves(struct script_program *p, const peal_script *script);
+peal_status peal_script_moves(struct script_program *p, const peal_schedule *script);
 /* Slots of every pipe (script_slots.c). */
 peal_status peal_script_place_slots(struct script_program *p);
 void peal_script_prepare(struct build *b, const struct candidate *candidate);
@@ -237,7 +237,8 @@ struct script_sems {
 };
 void peal_script_sems(const struct script_program *p, struct script_sems *sems);
 
-/* ---- time ------------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------------
+ */
 #define SCRIPT_POINTS 97u
 /* Of the bytes of the message in one trip: us until the first tile is through, and between two. */
 struct script_curve {

@@ -31,11 +31,11 @@ static int is_empty(const struct script_sets *sets, const uint64_t *set)
     return 1;
 }
 
-peal_status peal_script_sets_init(struct script_sets *sets, const peal_script *script)
+peal_status peal_script_sets_init(struct script_sets *sets, const peal_schedule *script)
 {
     const struct peal_plan *head = script->head;
-    *sets = (struct script_sets){script->ctx, head->nranks, head->nchunks,
-                                 (head->nranks + 63) / 64, NULL};
+    *sets = (struct script_sets){script->ctx, head->nranks, head->nchunks, (head->nranks + 63) / 64,
+                                 NULL};
     sets->bits = peal_calloc(script->ctx, set_words(sets) + 1, sizeof(uint64_t));
     if (!sets->bits)
         return PEAL_ERR_MEMORY;
@@ -53,7 +53,7 @@ void peal_script_sets_free(struct script_sets *sets)
     sets->bits = NULL;
 }
 
-void peal_script_sets_step(struct script_sets *sets, const peal_script *script,
+void peal_script_sets_step(struct script_sets *sets, const peal_schedule *script,
                            const struct script_step *step)
 {
     const uint32_t *from = script->ranks + step->first, *to = from + step->nfrom;
@@ -67,12 +67,12 @@ void peal_script_sets_step(struct script_sets *sets, const peal_script *script,
 }
 
 /* Whose input a result has to hold: a rank's own number of those that are missing, or NO_RANK. */
-static uint32_t missing(const struct script_sets *sets, const peal_script *script, uint32_t rank,
+static uint32_t missing(const struct script_sets *sets, const peal_schedule *script, uint32_t rank,
                         uint32_t chunk)
 {
     const struct peal_plan *head = script->head;
     const uint64_t *set = peal_script_set(sets, rank, chunk);
-    if (!peal_plan_collective(head->collective)->reduces) {
+    if (!peal_plan_adds(head, chunk)) {
         uint32_t origin = peal_plan_origin(head, chunk);
         return has(set, origin) ? NO_RANK : origin;
     }
@@ -82,7 +82,7 @@ static uint32_t missing(const struct script_sets *sets, const peal_script *scrip
     return NO_RANK;
 }
 
-int peal_script_complete(const struct script_sets *sets, const peal_script *script, uint32_t rank,
+int peal_script_complete(const struct script_sets *sets, const peal_schedule *script, uint32_t rank,
                          uint32_t chunk)
 {
     return missing(sets, script, rank, chunk) == NO_RANK;
@@ -91,9 +91,10 @@ int peal_script_complete(const struct script_sets *sets, const peal_script *scri
 /* ---- the check ---------------------------------------------------------------------------- */
 
 struct checking {
-    const peal_script *script;
+    const peal_schedule *script;
     struct script_sets sets;
     uint32_t *touched; /* line that last made the value of (rank, chunk) */
+    uint32_t *named;   /* line that last named the chunk */
     peal_diag *diag;
 };
 
@@ -102,14 +103,13 @@ static uint32_t *line_of(const struct checking *c, uint32_t rank, uint32_t chunk
     return &c->touched[(size_t)rank * c->sets.chunks + chunk];
 }
 
-/* " (made in line 7)", or where it has been all along. */
 static void where(const struct checking *c, uint32_t rank, uint32_t chunk, char *text, size_t size)
 {
     uint32_t line = *line_of(c, rank, chunk);
     if (line)
         snprintf(text, size, "; line %u last touched it", line);
     else
-        snprintf(text, size, "; no step touches it");
+        snprintf(text, size, "; no step gives it anything");
 }
 
 static peal_status check_giver(const struct checking *c, const struct script_step *step,
@@ -162,6 +162,7 @@ static peal_status check_step(struct checking *c, const struct script_step *step
         peal_script_sets_step(&c->sets, c->script, step);
     for (uint32_t k = 0; k < step->nto; k++)
         *line_of(c, to[k], step->chunk) = step->line;
+    c->named[step->chunk] = step->line;
     return PEAL_OK;
 }
 
@@ -173,8 +174,9 @@ static peal_status check_result(const struct checking *c, uint32_t rank, uint32_
     if (lacks == NO_RANK)
         return PEAL_OK;
     where(c, rank, chunk, text, sizeof text);
-    return peal_fail_at(c->diag, PEAL_ERR_UNPROVEN, c->script->path, line, 0,
-                        peal_plan_collective(head->collective)->reduces
+    return peal_fail_at(c->diag, PEAL_ERR_UNPROVEN, c->script->path, line ? line : c->named[chunk],
+                        0,
+                        peal_plan_adds(head, chunk)
                             ? "at the end rank %u lacks the input of rank %u in chunk %u%s"
                             : "at the end rank %u does not have rank %u's input of chunk %u%s",
                         rank, lacks, chunk, text);
@@ -192,7 +194,7 @@ static peal_status check_all(struct checking *c)
     return PEAL_OK;
 }
 
-peal_status peal_script_check(const peal_script *script, peal_diag *diag)
+peal_status peal_schedule_check(const peal_schedule *script, peal_diag *diag)
 {
     if (!script)
         return peal_fail(diag, PEAL_ERR_ARG, "an argument is missing");
@@ -200,18 +202,20 @@ peal_status peal_script_check(const peal_script *script, peal_diag *diag)
     struct checking c = {.script = script, .diag = diag};
     peal_status status = peal_script_sets_init(&c.sets, script);
     c.touched = peal_calloc(script->ctx, cells, sizeof *c.touched);
-    if (status != PEAL_OK || !c.touched)
+    c.named = peal_calloc(script->ctx, script->head->nchunks, sizeof *c.named);
+    if (status != PEAL_OK || !c.touched || !c.named)
         status = peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     else
         status = check_all(&c);
     peal_free(script->ctx, c.touched, cells * sizeof *c.touched);
+    peal_free(script->ctx, c.named, script->head->nchunks * sizeof *c.named);
     peal_script_sets_free(&c.sets);
     return status;
 }
 
 /* ---- what is looked at again ----------------------------------------------------------------- */
 
-peal_status peal_script_lives(const peal_script *script, uint16_t **lives_out)
+peal_status peal_script_lives(const peal_schedule *script, uint16_t **lives_out)
 {
     const struct peal_plan *head = script->head;
     size_t cells = (size_t)head->nranks * head->nchunks;

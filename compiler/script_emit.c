@@ -117,9 +117,9 @@ static void emit_signals(struct emitting *e, uint32_t first)
             if (!p->pipes[pipe].credits && !e->b->plan->tile_bytes)
                 continue;
         }
-        peal_build_signal(e->b, peal_script_rank(p, signal->to),
-                          sem_of(e, (enum script_sem)signal->sem, e->stage,
-                                 signal->to % p->stages));
+        peal_build_signal(
+            e->b, peal_script_rank(p, signal->to),
+            sem_of(e, (enum script_sem)signal->sem, e->stage, signal->to % p->stages));
     }
 }
 
@@ -234,7 +234,8 @@ void peal_script_emit(struct build *b, const struct candidate *candidate, uint32
     peal_free(p->ctx, e.heard, room);
 }
 
-/* ---- what all ranks share --------------------------------------------------------------------- */
+/* ---- what all ranks share ---------------------------------------------------------------------
+ */
 
 void peal_script_sems(const struct script_program *p, struct script_sems *sems)
 {

@@ -44,7 +44,7 @@ struct cell {
 
 struct lowering {
     struct script_program *p;
-    const peal_script *script;
+    const peal_schedule *script;
     const struct peal_plan *head;
     struct script_sets sets;
     uint16_t *lives;
@@ -91,8 +91,7 @@ static int is_memory(uint8_t place)
 /* One term of the rank's own memory. */
 static int is_plain(const struct lowering *l, const struct value *value)
 {
-    return value->count == 1 && !value->remote &&
-           is_memory(l->terms[value->first].operand.place);
+    return value->count == 1 && !value->remote && is_memory(l->terms[value->first].operand.place);
 }
 
 static int is_out(const struct lowering *l, const struct value *value)
@@ -105,9 +104,9 @@ static int is_complete(const struct lowering *l, uint32_t rank, uint32_t chunk)
     return peal_script_complete(&l->sets, l->script, rank, chunk);
 }
 
-static int reduces(const struct lowering *l)
+static int reduces(const struct lowering *l, uint32_t chunk)
 {
-    return peal_plan_collective(l->head->collective)->reduces;
+    return peal_plan_adds(l->head, chunk);
 }
 
 static peal_status add_term(struct lowering *l, struct value *value,
@@ -199,8 +198,8 @@ static peal_status claim(struct lowering *l, uint32_t from, uint32_t to,
     struct script_pipe *pipe = &p->pipes[index];
     struct script_item item = {.kind = SCRIPT_CLAIM, .what = index, .nth = p->nslots};
     *operand = (struct script_operand){SCRIPT_SLOT, peal_script_rank(p, to), index, p->nslots};
-    p->slots[p->nslots] = (struct script_slot){
-        .next = NO_INDEX, .number = pipe->pushes, .taken_at = p->nitems};
+    p->slots[p->nslots] =
+        (struct script_slot){.next = NO_INDEX, .number = pipe->pushes, .taken_at = p->nitems};
     if (pipe->pushes++)
         p->slots[pipe->last].next = p->nslots;
     else
@@ -330,7 +329,8 @@ static peal_status push(struct lowering *l, uint32_t lane, uint32_t to, uint32_t
     return peal_script_signal(p, lane, event->at, to, SEM_PUSHED, event->push);
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ------------------------------------------------------------------------------------
+ */
 
 /* Folds what the value has into one place, for whoever goes on with it: the output, or else a slot
  * between two lanes of the rank. */
@@ -338,7 +338,8 @@ static peal_status settle(struct lowering *l, uint32_t rank, uint32_t chunk, uin
 {
     struct value *value = value_of(l, rank, chunk);
     uint32_t lane = lane_of(l, rank, value->stage), next = lane_of(l, rank, stage);
-    int final = reduces(l) && value->count > 1 && !value->final && is_complete(l, rank, chunk);
+    int final =
+        reduces(l, chunk) && value->count > 1 && !value->final && is_complete(l, rank, chunk);
     struct script_operand to = {SCRIPT_OUT, rank, 0, 0};
     struct script_event event;
     if (!has_out(l, rank, chunk))
@@ -393,7 +394,7 @@ static peal_status hand_on(struct lowering *l, uint32_t rank, uint32_t chunk, ui
         PEAL_TRY(drop_unread(l, rank, value));
         return PEAL_OK;
     }
-    if (life == SCRIPT_RESULT && reduces(l) && !is_out(l, value))
+    if (life == SCRIPT_RESULT && reduces(l, chunk) && !is_out(l, value))
         return settle(l, rank, chunk, stage);
     if (life != SCRIPT_RESULT && life != stage)
         return take_over(l, rank, chunk, life);
@@ -422,7 +423,8 @@ static peal_status end_wave(struct lowering *l)
     return PEAL_OK;
 }
 
-/* ---- giving ------------------------------------------------------------------------------------- */
+/* ---- giving -------------------------------------------------------------------------------------
+ */
 
 struct giving {
     const struct script_step *step;
@@ -551,7 +553,7 @@ static peal_status give(struct lowering *l, struct giving *g)
     uint32_t nstores = 0, at = 0;
     uint64_t by_lane[SCRIPT_RANKS_MAX / 64] = {0};
     g->lane = lane_of(l, g->from, g->step->stage);
-    g->final = reduces(l) && value->count > 1 && !value->final &&
+    g->final = reduces(l, g->chunk) && value->count > 1 && !value->final &&
                is_complete(l, g->from, g->chunk);
     for (uint32_t k = 0; k < g->nto; k++)
         if (stores(l, g, g->to[k])) {
@@ -570,7 +572,8 @@ static peal_status give(struct lowering *l, struct giving *g)
     return PEAL_OK;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------- */
+/* ---- steps
+ * --------------------------------------------------------------------------------------- */
 
 /* A reduction reads what lies in the memory of a rank that loads reach. */
 static peal_status gather(struct lowering *l, const struct script_step *step, uint32_t from,
@@ -667,7 +670,7 @@ static peal_status lower_all(struct lowering *l)
     return peal_script_place_slots(l->p);
 }
 
-peal_status peal_script_moves(struct script_program *p, const peal_script *script)
+peal_status peal_script_moves(struct script_program *p, const peal_schedule *script)
 {
     size_t cells = (size_t)script->head->nranks * script->head->nchunks;
     struct lowering *l = peal_calloc(p->ctx, 1, sizeof *l);
@@ -678,8 +681,8 @@ peal_status peal_script_moves(struct script_program *p, const peal_script *scrip
     l->head = script->head;
     l->values = peal_calloc(p->ctx, cells, sizeof *l->values);
     l->cells = peal_calloc(p->ctx, cells, sizeof *l->cells);
-    peal_status status = l->values && l->cells ? peal_script_sets_init(&l->sets, script)
-                                               : PEAL_ERR_MEMORY;
+    peal_status status =
+        l->values && l->cells ? peal_script_sets_init(&l->sets, script) : PEAL_ERR_MEMORY;
     if (status == PEAL_OK)
         status = peal_script_lives(script, &l->lives);
     if (status == PEAL_OK)

@@ -48,8 +48,8 @@ static peal_status keep_clock(struct script_program *p, struct script_lane *lane
     p->clock_bytes += bytes;
     if (p->clock_bytes > CLOCKS_MAX)
         return PEAL_ERR_LIMIT;
-    PEAL_TRY(peal_grow(p->ctx, (void **)(void *)&lane->clocks, &lane->clocks_capacity,
-                       lane->nitems, bytes, ITEMS_MAX + 1));
+    PEAL_TRY(peal_grow(p->ctx, (void **)(void *)&lane->clocks, &lane->clocks_capacity, lane->nitems,
+                       bytes, ITEMS_MAX + 1));
     memcpy(lane->clocks + (size_t)(lane->nitems - 1) * lane->known, lane->clock, bytes);
     return PEAL_OK;
 }
@@ -74,8 +74,8 @@ peal_status peal_script_signal(struct script_program *p, uint32_t from, uint32_t
                                enum script_sem sem, uint32_t push)
 {
     uint32_t *newest = &p->pair_signal[(size_t)from * p->nlanes + to];
-    PEAL_TRY(peal_grow(p->ctx, (void **)&p->signals, &p->signals_capacity,
-                       (size_t)p->nsignals + 1, sizeof *p->signals, 1u << 28));
+    PEAL_TRY(peal_grow(p->ctx, (void **)&p->signals, &p->signals_capacity, (size_t)p->nsignals + 1,
+                       sizeof *p->signals, 1u << 28));
     p->signals[p->nsignals] = (struct script_signal){.from = from,
                                                      .to = to,
                                                      .after = after,
@@ -105,8 +105,8 @@ static peal_status wait_for(struct script_program *p, uint32_t lane, uint32_t si
     const struct script_signal *from = &p->signals[signal];
     uint32_t at;
     join(p->lanes[lane].known, p->lanes[lane].clock, clock_behind(p, from->from, from->after));
-    PEAL_TRY(peal_script_item(
-        p, lane, &(struct script_item){.kind = SCRIPT_WAIT, .what = signal}, &at));
+    PEAL_TRY(
+        peal_script_item(p, lane, &(struct script_item){.kind = SCRIPT_WAIT, .what = signal}, &at));
     if (from->sem == SEM_PUSHED)
         hear(p, signal, at);
     return PEAL_OK;
@@ -177,7 +177,8 @@ static peal_status behind_push(struct script_program *p, uint32_t lane,
     }
     if (!push->heard)
         PEAL_TRY(wait_for(p, push->to, push->signal));
-    return lane == push->to ? PEAL_OK : behind_item(p, lane, push->to, p->pushes[event->push].heard);
+    return lane == push->to ? PEAL_OK
+                            : behind_item(p, lane, push->to, p->pushes[event->push].heard);
 }
 
 peal_status peal_script_behind(struct script_program *p, uint32_t lane,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program of a script: its memory, its hops, and the order of its signals once all are known. */
+/* The program of a script: its memory, its hops, and the order of its signals once all are known.
+ */
 #include "script.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ const struct hop *peal_script_hop(struct script_program *p, uint32_t from, uint3
 }
 
 /* A lane that sends to many has more transfers under way. */
-static uint32_t in_flight(const peal_script *script)
+static uint32_t in_flight(const peal_schedule *script)
 {
     uint32_t few = 3;
     for (uint32_t i = 0; i < script->nsteps; i++)
@@ -26,7 +27,7 @@ static uint32_t in_flight(const peal_script *script)
 /* Stages with a chunk in common, and all that have one in common with these. */
 static peal_status find_families(struct script_program *p)
 {
-    const peal_script *script = p->script;
+    const peal_schedule *script = p->script;
     size_t chunks = script->head->nchunks;
     uint32_t *stage_of = peal_alloc(p->ctx, chunks * sizeof *stage_of);
     if (!stage_of)
@@ -153,7 +154,7 @@ static void number_signals(struct script_program *p)
 /* Clocks have told all they can; they are most of the memory. */
 static void drop_clocks(struct script_program *p)
 {
-    for (uint32_t i = 0; i < p->nlanes; i++) {
+    for (uint32_t i = 0; p->lanes && i < p->nlanes; i++) {
         struct script_lane *lane = &p->lanes[i];
         peal_free(p->ctx, lane->clocks,
                   (size_t)lane->clocks_capacity * lane->known * sizeof *lane->clocks);
@@ -164,7 +165,7 @@ static void drop_clocks(struct script_program *p)
 
 peal_status peal_script_lower(const struct planner *planner, struct script_program **program_out)
 {
-    const peal_script *script = planner->script;
+    const peal_schedule *script = planner->script;
     struct script_program *p = peal_calloc(planner->ctx, 1, sizeof *p);
     if (!p)
         return PEAL_ERR_MEMORY;

@@ -11,7 +11,7 @@ const char *peal_candidate_name(const struct planner *planner, const struct cand
 static peal_status check_fit(const struct planner *planner, peal_diag *diag)
 {
     const peal_request *request = &planner->request;
-    const peal_script *script = request->script;
+    const peal_schedule *script = request->schedule;
     const struct peal_plan *head = script->head;
     if (head->collective != request->collective || planner->npairs)
         return peal_fail(diag, PEAL_ERR_ARG, "%s is an algorithm for %s, not for %s%s",
@@ -30,13 +30,16 @@ static peal_status check_fit(const struct planner *planner, peal_diag *diag)
 
 peal_status peal_planner_script(struct planner *planner, peal_diag *diag)
 {
-    const peal_script *script = planner->request.script;
+    const peal_schedule *script = planner->request.schedule;
+    if (!script && planner->request.collective == PEAL_CUSTOM)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                         "custom is what an algorithm of one's own says it is: none is given");
     if (!script)
         return PEAL_OK;
     PEAL_TRY(check_fit(planner, diag));
-    PEAL_TRY(peal_script_check(script, diag));
+    PEAL_TRY(peal_schedule_check(script, diag));
     peal_status status = peal_script_copy(script, &planner->script);
-    planner->request.script = NULL; /* the caller's */
+    planner->request.schedule = NULL; /* the caller's */
     if (status == PEAL_OK)
         status = peal_script_sort(planner->script);
     return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "out of memory");
@@ -48,5 +51,5 @@ void peal_planner_forget_scripts(struct planner *planner)
         peal_free(planner->ctx, planner->script_times[i], sizeof *planner->script_times[i]);
     peal_free(planner->ctx, planner->script_times,
               planner->script_times_capacity * sizeof(struct script_times *));
-    peal_script_destroy(planner->script);
+    peal_schedule_destroy(planner->script);
 }

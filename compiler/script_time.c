@@ -9,15 +9,15 @@
 
 #include <string.h>
 
-#define TRIPS 6u    /* the last half of which tells the interval */
+#define TRIPS 6u        /* the last half of which tells the interval */
 #define MANY (1u << 18) /* items, from which on fewer sizes are looked at */
 
 struct cost_of {
-    double us[2];     /* of the network, per byte of the message, with siblings and without */
-    double share;     /* what the lane reads and writes, halved, in chunks */
-    double load_us;   /* start-up of loads, there and back */
-    double alpha_us;  /* push: start-up, and */
-    double gap_us;    /* what its issuer or NIC takes for as many as come at once, of a channel */
+    double us[2];    /* of the network, per byte of the message, with siblings and without */
+    double share;    /* what the lane reads and writes, halved, in chunks */
+    double load_us;  /* start-up of loads, there and back */
+    double alpha_us; /* push: start-up, and */
+    double gap_us;   /* what its issuer or NIC takes for as many as come at once, of a channel */
     uint32_t depth;
 };
 
@@ -25,13 +25,13 @@ struct script_clockwork {
     struct script_program *p;
     double lane_us; /* per byte */
     uint32_t accelerators;
-    struct cost_of *item;   /* in the order of all items */
-    uint32_t *of;           /* item of its lane, likewise */
-    double *signal_us;      /* start-up of each */
-    double *signal_gap_us;  /* and what those behind the same item wait for it */
-    double leave_us;        /* behind everything */
-    double enter_us;        /* before loads and stores may begin */
-    uint32_t nsignals;      /* as when it was made */
+    struct cost_of *item;  /* in the order of all items */
+    uint32_t *of;          /* item of its lane, likewise */
+    double *signal_us;     /* start-up of each */
+    double *signal_gap_us; /* and what those behind the same item wait for it */
+    double leave_us;       /* behind everything */
+    double enter_us;       /* before loads and stores may begin */
+    uint32_t nsignals;     /* as when it was made */
 };
 
 /* ---- what an item takes --------------------------------------------------------------------- */
@@ -69,8 +69,8 @@ static void item_cost(struct planner *planner, struct script_clockwork *w, uint3
         if (!remote(operand, rank))
             continue;
         int loads = k < item->nsrc;
-        const struct hop *hop = peal_script_hop(w->p, loads ? operand->rank : rank,
-                                                loads ? rank : operand->rank);
+        const struct hop *hop =
+            peal_script_hop(w->p, loads ? operand->rank : rank, loads ? rank : operand->rank);
         if (loads && w->accelerators && hop->path.alpha_us > cost->load_us)
             cost->load_us = hop->path.alpha_us;
         if (item->kind != SCRIPT_PUSH)
@@ -106,10 +106,9 @@ static void shake_cost(struct script_clockwork *w)
                 if (!(leaves ? p->leaves[(size_t)lane * p->n + r]
                              : p->enters[(size_t)r * p->nlanes + lane]))
                     continue;
-                const struct hop *hop =
-                    peal_script_hop(p, leaves ? other : r, leaves ? r : other);
-                alpha[leaves] = hop->path.alpha_us > alpha[leaves] ? hop->path.alpha_us
-                                                                   : alpha[leaves];
+                const struct hop *hop = peal_script_hop(p, leaves ? other : r, leaves ? r : other);
+                alpha[leaves] =
+                    hop->path.alpha_us > alpha[leaves] ? hop->path.alpha_us : alpha[leaves];
                 gap[leaves] = hop->path.gap_us > gap[leaves] ? hop->path.gap_us : gap[leaves];
                 flags[leaves]++;
             }
@@ -166,8 +165,8 @@ static void each_hop(struct planner *planner, struct script_clockwork *w, uint32
         if (!remote(operand, rank))
             continue;
         int loads = k < item->nsrc;
-        const struct hop *hop = peal_script_hop(w->p, loads ? operand->rank : rank,
-                                                loads ? rank : operand->rank);
+        const struct hop *hop =
+            peal_script_hop(w->p, loads ? operand->rank : rank, loads ? rank : operand->rank);
         if (add) {
             peal_planner_load(planner, hop, share, hop->scale);
             continue;
@@ -274,7 +273,8 @@ peal_status peal_script_clockwork(struct planner *planner, struct script_program
     return PEAL_OK;
 }
 
-/* ---- going through them ------------------------------------------------------------------------ */
+/* ---- going through them ------------------------------------------------------------------------
+ */
 
 struct running {
     const struct script_clockwork *w;
@@ -321,8 +321,8 @@ static void run_claim(struct running *r, uint32_t lane, const struct script_item
     const struct script_program *p = r->w->p;
     const struct script_slot *slot = &p->slots[item->nth];
     if (slot->trips <= r->trip)
-        r->lane[lane] = later(r->lane[lane], *arrival_of(r, p->slots[slot->blocker].credit,
-                                                         r->trip - slot->trips));
+        r->lane[lane] = later(
+            r->lane[lane], *arrival_of(r, p->slots[slot->blocker].credit, r->trip - slot->trips));
 }
 
 static void run_item(struct running *r, uint32_t i)
@@ -385,7 +385,8 @@ static void run(struct running *r, double *first, double *interval)
     *interval = (end[TRIPS - 1] - end[TRIPS / 2 - 1]) / (TRIPS / 2);
 }
 
-/* ---- sizes -------------------------------------------------------------------------------------- */
+/* ---- sizes --------------------------------------------------------------------------------------
+ */
 
 /* 0, and quarters of powers of two. */
 static double point_bytes(uint32_t point)

@@ -6,7 +6,6 @@
  */
 #include "script.h"
 
-
 static uint32_t most(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
@@ -15,7 +14,7 @@ static uint32_t most(uint32_t a, uint32_t b)
 /* made: the wave behind which a value is there. used: the last one to look at it. A step may stand
  * in one wave with those before it that read what it replaces, or add to what it adds to: they keep
  * their order. */
-static void find_wave(const peal_script *script, struct script_step *step, uint32_t *made,
+static void find_wave(const peal_schedule *script, struct script_step *step, uint32_t *made,
                       uint32_t *used)
 {
     const uint32_t *rank = script->ranks + step->first;
@@ -34,7 +33,7 @@ static void find_wave(const peal_script *script, struct script_step *step, uint3
     }
 }
 
-static peal_status sort(peal_script *script, uint32_t waves)
+static peal_status sort(peal_schedule *script, uint32_t waves)
 {
     size_t room = script->steps_capacity * sizeof *script->steps;
     struct script_step *sorted = peal_alloc(script->ctx, room);
@@ -56,7 +55,7 @@ static peal_status sort(peal_script *script, uint32_t waves)
     return PEAL_OK;
 }
 
-peal_status peal_script_sort(peal_script *script)
+peal_status peal_script_sort(peal_schedule *script)
 {
     size_t cells = (size_t)script->head->nranks * script->head->nchunks;
     uint32_t *made = peal_calloc(script->ctx, cells, sizeof *made);

@@ -32,8 +32,8 @@ static void planner_free(peal_ctx *ctx, void *opaque)
     peal_load_free(&planner->total);
     peal_group_free(&planner->group);
     peal_packed_forget(planner);
-    peal_policy_free(planner);
     peal_planner_forget_scripts(planner);
+    peal_policy_free(planner);
     peal_free(ctx, planner->pairs, 2 * (size_t)planner->npairs * sizeof *planner->pairs);
     peal_free(ctx, planner->candidates, planner->capacity * sizeof *planner->candidates);
     peal_free(ctx, planner, sizeof *planner);
@@ -262,7 +262,7 @@ static peal_status read_algorithm(struct planner *planner, peal_diag *diag)
     planner->request.algorithm = NULL; /* the caller's string need not outlive the call */
     if (!name)
         return PEAL_OK;
-    if (planner->request.script && peal_streq(name, planner->request.script->name)) {
+    if (planner->request.schedule && peal_streq(name, planner->request.schedule->name)) {
         planner->algorithm = ALGO_SCRIPT;
         return PEAL_OK;
     }
@@ -481,6 +481,7 @@ static peal_status enumerate(struct planner *planner, peal_diag *diag)
 {
     uint32_t first = planner->count;
     peal_status status = enumerate_corners(planner);
+    peal_planner_private(planner, first);
     for (uint32_t i = first; i < planner->count; i++)
         name_binding(planner, &planner->candidates[i]);
     if (status != PEAL_OK)

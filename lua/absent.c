@@ -51,3 +51,16 @@ peal_status peal_console_run(peal_console *console, const char *text, size_t byt
     (void)bytes;
     return peal_fail(diag, PEAL_ERR_UNSUPPORTED, ABSENT);
 }
+
+peal_status peal_schedule_load(peal_ctx *ctx, const peal_fabric *fabric,
+                               const peal_request *request, const char *text, size_t bytes,
+                               const char *name, peal_diag *diag, peal_schedule **schedule_out)
+{
+    (void)ctx;
+    (void)fabric;
+    (void)request;
+    (void)text;
+    (void)bytes;
+    (void)schedule_out;
+    return peal_fail_at(diag, PEAL_ERR_UNSUPPORTED, name, 0, 0, ABSENT);
+}

@@ -7,8 +7,10 @@
 
 static void put_rate(struct peal_buf *buf, const peal_memory_rate *rate)
 {
-    peal_buf_fmt(buf, "    <rate use=\"%s\" bytes=\"%llu\" gbs=\"",
-                 rate->exchange ? "exchange" : "load", (unsigned long long)rate->bytes);
+    static const char *const uses[PEAL_MEMORY_USE_COUNT] = {
+        "load", "store", "exchange", "doubling", "halving", "ring", "swing", "star", "tree"};
+    peal_buf_fmt(buf, "    <rate use=\"%s\" bytes=\"%llu\" gbs=\"", uses[rate->use],
+                 (unsigned long long)rate->bytes);
     peal_buf_str(buf, peal_topo_real(rate->gbs).text);
     peal_buf_str(buf, "\"/>\n");
 }
@@ -30,17 +32,21 @@ static void put_head(struct peal_buf *buf, uint32_t ranks, double alpha_us, doub
 
 static int right(const peal_memory_rate *rates, uint32_t count, double *best)
 {
-    uint32_t seen[2] = {0, 0};
-    uint64_t last[2] = {0, 0};
+    uint32_t seen[PEAL_MEMORY_USE_COUNT] = {0};
+    uint64_t last[PEAL_MEMORY_USE_COUNT] = {0};
     for (uint32_t i = 0; i < count; i++) {
-        int use = rates[i].exchange != 0;
-        if (!(rates[i].gbs >= 0.001 && rates[i].gbs < 1e6) || rates[i].bytes <= last[use])
+        unsigned use = (unsigned)rates[i].use;
+        if (use >= PEAL_MEMORY_USE_COUNT || !(rates[i].gbs >= 0.001 && rates[i].gbs < 1e6) ||
+            rates[i].bytes <= last[use])
             return 0;
         last[use] = rates[i].bytes;
         seen[use]++;
         *best = rates[i].gbs > *best ? rates[i].gbs : *best;
     }
-    return seen[0] && seen[1] && seen[0] <= TOPO_RATES_MAX && seen[1] <= TOPO_RATES_MAX;
+    for (int use = 0; use < PEAL_MEMORY_USE_COUNT; use++)
+        if ((!seen[use] && use <= PEAL_MEMORY_EXCHANGE) || seen[use] > TOPO_RATES_MAX)
+            return 0;
+    return 1;
 }
 
 peal_status peal_memory_write(peal_ctx *ctx, uint32_t ranks, double alpha_us, double entry_us,

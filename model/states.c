@@ -144,10 +144,11 @@ static void put_record(struct states *s, const struct sim_record *record)
 static int is_right(const struct states *s, uint32_t chunk, const struct cell *cell)
 {
     const struct peal_plan *plan = s->sim->plan;
-    uint64_t all = plan->nranks == RANKS_MAX ? UINT64_MAX : (1ull << plan->nranks) - 1;
-    uint64_t wanted = peal_plan_collective(plan->collective)->reduces
-                          ? all
-                          : 1ull << peal_plan_origin(plan, chunk);
+    uint64_t wanted = 0;
+    for (uint32_t r = 0; r < plan->nranks; r++)
+        if (peal_plan_adds(plan, chunk) ? peal_plan_holds(plan, r, PLAN_BUF_IN, chunk)
+                                        : r == peal_plan_origin(plan, chunk))
+            wanted |= 1ull << r;
     return cell->ranks == wanted && !cell->wrong;
 }
 

@@ -542,6 +542,38 @@ static peal_status read_pair(struct assembler *as)
     return memory_status(as, peal_plan_add_pair(as->plan, from, to));
 }
 
+/* Ranks up to the next word that is none. */
+static peal_status read_ranks(struct assembler *as, uint32_t *ranks, uint32_t *count)
+{
+    struct asm_source *in = &as->in;
+    size_t at = peal_asm_skip(in);
+    do {
+        if (*count == PLAN_RANKS_MAX)
+            return peal_asm_fail(in, PEAL_ERR_LIMIT, at, "more ranks than a plan has");
+        PEAL_TRY(peal_asm_tagged(in, 'r', "a rank, as in r0", UINT32_MAX, &ranks[(*count)++]));
+    } while (peal_asm_is_tagged(peal_asm_peek(in), 'r'));
+    return PEAL_OK;
+}
+
+static peal_status read_block(struct assembler *as)
+{
+    peal_ctx *ctx = as->in.ctx;
+    size_t room = 2 * (size_t)PLAN_RANKS_MAX * sizeof(uint32_t);
+    uint32_t *from = peal_alloc(ctx, room), *to = from ? from + PLAN_RANKS_MAX : NULL;
+    struct peal_block block = {0, 0, from, to};
+    if (!from)
+        return memory_status(as, PEAL_ERR_MEMORY);
+    peal_status status = read_ranks(as, from, &block.nfrom);
+    if (status == PEAL_OK)
+        status = peal_asm_mark(&as->in, "->");
+    if (status == PEAL_OK)
+        status = read_ranks(as, to, &block.nto);
+    if (status == PEAL_OK)
+        status = memory_status(as, peal_plan_add_block(as->plan, &block));
+    peal_free(ctx, from, room);
+    return status;
+}
+
 enum setting {
     SET_ALGORITHM,
     SET_DETAIL,
@@ -555,11 +587,12 @@ enum setting {
     SET_REGION,
     SET_LINK,
     SET_PAIR,
+    SET_BLOCK,
     SET_RANK /* the settings end here */
 };
 static const char *const setting_words[] = {
     "algorithm", "detail",     "channels", "predicted_ps", "bound_ps", "origin", "tile",
-    "chunks",    "semaphores", "region",   "link",         "pair",     "rank"};
+    "chunks",    "semaphores", "region",   "link",         "pair",     "block",  "rank"};
 static const struct asm_choice settings = {"a setting of the plan, or rank", setting_words,
                                            COUNT(setting_words)};
 
@@ -623,6 +656,8 @@ static peal_status read_setting(struct assembler *as, uint32_t setting)
         return read_region(as);
     case SET_PAIR:
         return read_pair(as);
+    case SET_BLOCK:
+        return read_block(as);
     default:
         return read_link(as);
     }
@@ -637,7 +672,8 @@ static peal_status read_settings(struct assembler *as)
         size_t at = in->at;
         uint32_t setting = 0;
         PEAL_TRY(peal_asm_choose(in, &settings, &setting));
-        if (setting != SET_REGION && setting != SET_LINK && setting != SET_PAIR)
+        if (setting != SET_REGION && setting != SET_LINK && setting != SET_PAIR &&
+            setting != SET_BLOCK)
             PEAL_TRY(once(as, at, 1u << setting));
         PEAL_TRY(read_setting(as, setting));
     }

@@ -210,11 +210,43 @@ static peal_status get_pairs(struct reader *in, struct peal_plan *plan)
     return PEAL_OK;
 }
 
+/* A list of ranks, behind those that came before; the caller has told which block's. */
+static peal_status get_list(struct reader *in, struct peal_plan *plan, uint32_t *end)
+{
+    uint32_t count = 0;
+    PEAL_TRY(get_count(in, PLAN_NAMES_MAX, 1, &count));
+    if (peal_grow(in->ctx, (void **)(void *)&plan->names, &plan->names_capacity,
+                  (size_t)plan->nnames + count, sizeof *plan->names, PLAN_NAMES_MAX) != PEAL_OK)
+        return no_memory(in);
+    for (uint32_t i = 0; i < count; i++)
+        PEAL_TRY(get_u32(in, &plan->names[plan->nnames + i]));
+    plan->nnames += count;
+    *end = plan->nnames;
+    return PEAL_OK;
+}
+
+static peal_status get_blocks(struct reader *in, struct peal_plan *plan)
+{
+    uint32_t count = 0;
+    if (plan->collective != PEAL_CUSTOM)
+        return PEAL_OK;
+    PEAL_TRY(get_count(in, PLAN_PAIRS_MAX, 2, &count));
+    plan->lists = peal_calloc(in->ctx, 2 * (size_t)count + 1, sizeof *plan->lists);
+    if (!plan->lists)
+        return no_memory(in);
+    plan->lists_capacity = 2 * count + 1;
+    plan->nblocks = count;
+    for (uint32_t i = 0; i < 2 * count; i++)
+        PEAL_TRY(get_list(in, plan, &plan->lists[i + 1]));
+    return PEAL_OK;
+}
+
 static peal_status get_shared(struct reader *in, struct peal_plan *plan)
 {
     PEAL_TRY(get_u32(in, &plan->root));
     PEAL_TRY(get_u32(in, &plan->peer));
     PEAL_TRY(get_pairs(in, plan));
+    PEAL_TRY(get_blocks(in, plan));
     PEAL_TRY(get_varint(in, &plan->min_bytes));
     PEAL_TRY(get_varint(in, &plan->max_bytes));
     PEAL_TRY(get_text(in, plan->algorithm, sizeof plan->algorithm));

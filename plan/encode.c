@@ -84,6 +84,25 @@ static void put_pairs(struct peal_buf *out, const struct peal_plan *plan)
         put_varint(out, plan->pairs[i]);
 }
 
+static void put_list(struct peal_buf *out, const uint32_t *ranks, uint32_t count)
+{
+    put_varint(out, count);
+    for (uint32_t i = 0; i < count; i++)
+        put_varint(out, ranks[i]);
+}
+
+static void put_blocks(struct peal_buf *out, const struct peal_plan *plan)
+{
+    if (plan->collective != PEAL_CUSTOM)
+        return;
+    put_varint(out, plan->nblocks);
+    for (uint32_t i = 0; i < plan->nblocks; i++) {
+        struct peal_block block = peal_plan_block(plan, i);
+        put_list(out, block.from, block.nfrom);
+        put_list(out, block.to, block.nto);
+    }
+}
+
 static void put_shared(struct peal_buf *out, const struct peal_plan *plan)
 {
     put_byte(out, (uint32_t)plan->collective);
@@ -91,6 +110,7 @@ static void put_shared(struct peal_buf *out, const struct peal_plan *plan)
     put_varint(out, plan->root);
     put_varint(out, plan->peer);
     put_pairs(out, plan);
+    put_blocks(out, plan);
     put_varint(out, plan->min_bytes);
     put_varint(out, plan->max_bytes);
     put_text(out, plan->algorithm);

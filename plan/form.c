@@ -548,6 +548,32 @@ static peal_status check_ends(const struct form *form)
     return PEAL_OK;
 }
 
+static peal_status check_list(const struct form *form, const uint32_t *ranks, uint32_t count)
+{
+    if (!count)
+        return wrong(form, "a block of a custom collective has somebody who gives and who gets it");
+    for (uint32_t i = 0; i < count; i++) {
+        PEAL_TRY(check_below(form, "a block's rank", ranks[i], form->plan->nranks));
+        if (i && ranks[i] <= ranks[i - 1])
+            return wrong(form, "the ranks of a block rise");
+    }
+    return PEAL_OK;
+}
+
+static peal_status check_blocks(const struct form *form)
+{
+    const struct peal_plan *plan = form->plan;
+    if ((plan->nblocks != 0) != (plan->collective == PEAL_CUSTOM))
+        return wrong(form, "custom has blocks, and nothing else has");
+    PEAL_TRY(check_below(form, "the number of blocks", plan->nblocks, PLAN_PAIRS_MAX + 1));
+    for (uint32_t i = 0; i < plan->nblocks; i++) {
+        struct peal_block block = peal_plan_block(plan, i);
+        PEAL_TRY(check_list(form, block.from, block.nfrom));
+        PEAL_TRY(check_list(form, block.to, block.nto));
+    }
+    return PEAL_OK;
+}
+
 static peal_status check_plan(const struct form *form)
 {
     const struct peal_plan *plan = form->plan;
@@ -556,6 +582,7 @@ static peal_status check_plan(const struct form *form)
         return wrong(form, "a plan has at least one rank");
     PEAL_TRY(check_below(form, "the number of ranks", plan->nranks, PLAN_RANKS_MAX + 1));
     PEAL_TRY(check_ends(form));
+    PEAL_TRY(check_blocks(form));
     if (!algorithm_ok(plan->algorithm, sizeof plan->algorithm))
         return wrong(form, "algorithm is 1 to 63 of a-z, 0-9 and -");
     if (!text_ok(plan->detail, sizeof plan->detail))

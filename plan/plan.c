@@ -2,6 +2,8 @@
 /* A plan's memory. */
 #include "plan.h"
 
+#include <string.h>
+
 peal_status peal_plan_create_head(peal_ctx *ctx, uint32_t nranks, struct peal_plan **plan_out)
 {
     if (nranks == 0 || nranks > PLAN_RANKS_MAX)
@@ -75,6 +77,32 @@ peal_status peal_plan_add_pair(struct peal_plan *plan, uint32_t from, uint32_t t
     return PEAL_OK;
 }
 
+peal_status peal_plan_add_block(struct peal_plan *plan, const struct peal_block *block)
+{
+    size_t lists = 2 * (size_t)plan->nblocks + 3, names = (size_t)block->nfrom + block->nto;
+    PEAL_TRY(peal_grow(plan->ctx, (void **)(void *)&plan->lists, &plan->lists_capacity, lists,
+                       sizeof *plan->lists, 2 * (size_t)PLAN_PAIRS_MAX + 1));
+    PEAL_TRY(peal_grow(plan->ctx, (void **)(void *)&plan->names, &plan->names_capacity,
+                       plan->nnames + names, sizeof *plan->names, PLAN_NAMES_MAX));
+    uint32_t *list = plan->lists + 2 * (size_t)plan->nblocks++;
+    list[0] = plan->nnames;
+    list[1] = list[0] + block->nfrom;
+    list[2] = list[1] + block->nto;
+    if (block->nfrom)
+        memcpy(plan->names + list[0], block->from, block->nfrom * sizeof *block->from);
+    if (block->nto)
+        memcpy(plan->names + list[1], block->to, block->nto * sizeof *block->to);
+    plan->nnames = list[2];
+    return PEAL_OK;
+}
+
+struct peal_block peal_plan_block(const struct peal_plan *plan, uint32_t block)
+{
+    const uint32_t *list = plan->lists + 2 * (size_t)block;
+    return (struct peal_block){list[1] - list[0], list[2] - list[1], plan->names + list[0],
+                               plan->names + list[1]};
+}
+
 static void rank_free(peal_ctx *ctx, struct plan_rank *rank)
 {
     peal_free(ctx, rank->lanes, rank->lanes_capacity * sizeof *rank->lanes);
@@ -94,6 +122,8 @@ void peal_plan_destroy(struct peal_plan *plan)
     peal_free(ctx, plan->regions, plan->regions_capacity * sizeof *plan->regions);
     peal_free(ctx, plan->links, plan->links_capacity * sizeof *plan->links);
     peal_free(ctx, plan->pairs, plan->pairs_capacity * 2 * sizeof *plan->pairs);
+    peal_free(ctx, plan->lists, plan->lists_capacity * sizeof *plan->lists);
+    peal_free(ctx, plan->names, plan->names_capacity * sizeof *plan->names);
     peal_free(ctx, plan->weights, (size_t)plan->nchunks * sizeof *plan->weights);
     peal_free(ctx, plan->prefix, ((size_t)plan->nchunks + 1) * sizeof *plan->prefix);
     peal_free(ctx, plan, sizeof *plan);

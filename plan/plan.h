@@ -53,6 +53,7 @@ enum plan_buffer {
 #define PLAN_REGIONS_MAX 1024u
 #define PLAN_CHUNKS_MAX (1u << 22)
 #define PLAN_OPERANDS_MAX 255u
+#define PLAN_NAMES_MAX (1u << 22) /* ranks that the blocks of a custom collective name together */
 #define PLAN_PAIRS_MAX (1u << 17) /* 32 chunks of each are within the limit of chunks */
 #define PLAN_SLOT_BYTES_MAX (1ull << 32)
 #define PLAN_MOVES_MAX (1ull << 28) /* operands of a rank, one for each chunk of a span */
@@ -151,6 +152,14 @@ struct peal_plan {
     uint32_t npairs;
     uint32_t pairs_capacity; /* in pairs */
     uint32_t *pairs;
+    /* custom: of each block the ranks that give it, and then those that get it, each list rising;
+     * list i is names[list[i]] to before names[list[i + 1]]. */
+    uint32_t nblocks;
+    uint32_t nnames;
+    uint32_t lists_capacity;
+    uint32_t names_capacity;
+    uint32_t *lists; /* 2 nblocks + 1 */
+    uint32_t *names;
     uint64_t min_bytes;
     uint64_t max_bytes; /* a larger message is refused */
     char algorithm[64]; /* [a-z0-9-]+ */
@@ -191,6 +200,8 @@ peal_status peal_plan_create_head(peal_ctx *ctx, uint32_t nranks, struct peal_pl
 /* A plan with nranks empty programs. Destroy accepts NULL. */
 peal_status peal_plan_create(peal_ctx *ctx, uint32_t nranks, struct peal_plan **plan_out);
 void peal_plan_destroy(struct peal_plan *plan);
+peal_status peal_plan_add_block(struct peal_plan *plan, const struct peal_block *block);
+struct peal_block peal_plan_block(const struct peal_plan *plan, uint32_t block);
 peal_status peal_plan_add_pair(struct peal_plan *plan, uint32_t from, uint32_t to);
 /* Checks the form (indices, ranges, limits; not the schedule) and sets the id. */
 peal_status peal_plan_seal(struct peal_plan *plan, peal_diag *diag);
@@ -204,6 +215,7 @@ enum plan_shape {
     PLAN_OWN_BLOCK,  /* block r of N */
     PLAN_ROW,        /* blocks (r, j) of N x N, in the order of j */
     PLAN_COLUMN,     /* blocks (i, r), in the order of i */
+    PLAN_LISTED,     /* those of the blocks whose lists have the rank */
     PLAN_ROOT_WHOLE, /* the root holds all, the others nothing */
     PLAN_PEER_WHOLE
 };
@@ -235,6 +247,11 @@ int peal_plan_holds(const struct peal_plan *plan, uint32_t rank, uint8_t buffer,
 /* Elements of a rank's buffer before the chunk, which it holds. count: of the message. */
 uint64_t peal_plan_place(const struct peal_plan *plan, uint32_t rank, uint8_t buffer,
                          uint32_t chunk, uint64_t count, size_t elem_bytes);
+/* 1: blocks lie anywhere in a rank's buffers: by a list of pairs, or custom. */
+int peal_plan_scattered(const struct peal_plan *plan);
+/* Ranks whose inputs make the result of a chunk, and whether it is a sum. */
+uint32_t peal_plan_contributors(const struct peal_plan *plan, uint32_t chunk);
+int peal_plan_adds(const struct peal_plan *plan, uint32_t chunk);
 /* The rank whose input the chunk is, where the collective does not reduce. */
 uint32_t peal_plan_origin(const struct peal_plan *plan, uint32_t chunk);
 

@@ -238,6 +238,25 @@ static void print_pairs(const struct peal_plan *plan, struct peal_buf *out)
     }
 }
 
+static void print_ranks(const uint32_t *ranks, uint32_t count, struct peal_buf *out)
+{
+    for (uint32_t i = 0; i < count; i++)
+        put_number(out, " r", ranks[i]);
+}
+
+static void print_blocks(const struct peal_plan *plan, struct peal_buf *out)
+{
+    for (uint32_t i = 0; i < plan->nblocks; i++) {
+        struct peal_block block = peal_plan_block(plan, i);
+        peal_buf_str(out, "  block");
+        print_ranks(block.from, block.nfrom, out);
+        peal_buf_str(out, " ->");
+        print_ranks(block.to, block.nto, out);
+        put_number(out, "  # block ", i);
+        peal_buf_str(out, "\n");
+    }
+}
+
 void peal_plan_print_head(const struct peal_plan *plan, struct peal_buf *out)
 {
     peal_buf_str(out, "plan ");
@@ -267,6 +286,7 @@ void peal_plan_print_head(const struct peal_plan *plan, struct peal_buf *out)
         peal_buf_str(out, "\n");
     }
     print_pairs(plan, out);
+    print_blocks(plan, out);
     print_chunks(plan, out);
     if (plan->nsems) {
         put_number(out, "  semaphores ", plan->nsems);

@@ -154,9 +154,16 @@ static peal_status copy_arrays(struct peal_plan *to, const struct peal_plan *fro
         copy_of(to->ctx, from->weights, from->weights ? from->nchunks : 0, sizeof *from->weights);
     to->pairs = copy_of(to->ctx, from->pairs, from->npairs, 2 * sizeof *from->pairs);
     to->npairs = to->pairs_capacity = to->pairs ? from->npairs : 0;
+    to->lists = copy_of(to->ctx, from->lists, from->nblocks ? 2 * (size_t)from->nblocks + 1 : 0,
+                        sizeof *from->lists);
+    to->names = copy_of(to->ctx, from->names, from->nnames, sizeof *from->names);
+    to->nblocks = to->lists ? from->nblocks : 0;
+    to->lists_capacity = to->nblocks ? 2 * to->nblocks + 1 : 0;
+    to->nnames = to->names_capacity = to->names ? from->nnames : 0;
     to->regions = copy_of(to->ctx, from->regions, from->nregions, sizeof *from->regions);
     to->nregions = to->regions_capacity = to->regions ? from->nregions : 0;
     return (from->weights && !to->weights) || to->npairs < from->npairs ||
+                   to->nblocks < from->nblocks || to->nnames < from->nnames ||
                    to->nregions < from->nregions
                ? PEAL_ERR_MEMORY
                : PEAL_OK;

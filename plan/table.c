@@ -92,6 +92,16 @@ peal_status peal_table_id(const peal_table *table, uint32_t row, char id_out[33]
     return PEAL_OK;
 }
 
+peal_status peal_table_block(const peal_table *table, uint32_t row, uint32_t index,
+                             peal_block *block)
+{
+    const struct peal_plan *plan = table && row < table->nrows ? table->rows[row].plan : NULL;
+    if (!plan || !block || index >= plan->nblocks)
+        return PEAL_ERR_ARG;
+    *block = peal_plan_block(plan, index);
+    return PEAL_OK;
+}
+
 const uint32_t *peal_table_pairs(const peal_table *table, uint32_t row, uint32_t *count_out)
 {
     const struct peal_plan *plan = plan_of(table, row);

@@ -134,8 +134,7 @@ uint64_t peal_verify_value_shape(const struct verify_values *values, uint32_t va
 uint64_t peal_verify_rank_shape(uint32_t rank);
 uint64_t peal_verify_sum_shape(uint64_t a, uint64_t b, uint32_t rounded);
 int peal_verify_value_final(const struct verify_values *values, uint32_t value);
-/* The lowest rank whose contribution is missing; nranks when none is. */
-uint32_t peal_verify_value_missing(const struct verify_values *values, uint32_t value);
+int peal_verify_value_has(const struct verify_values *values, uint32_t value, uint32_t rank);
 /* a + b, rounded to the element's type or not. *twice gets a rank that both hold, or nranks. */
 peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint32_t b, int rounded,
                                   uint32_t *sum, uint32_t *twice);

@@ -317,11 +317,11 @@ static uint32_t held_block(const struct held_cells *to, uint32_t i)
 static peal_status list_blocks(const struct machine *m, struct held_cells *to, uint32_t rank,
                                uint8_t buffer)
 {
-    uint32_t found = 0, per_block = m->plan->nchunks / m->plan->npairs;
+    uint32_t found = 0, blocks = peal_plan_blocks(m->plan), per_block = m->plan->nchunks / blocks;
     to->listed = peal_calloc(m->ctx, (size_t)to->held.blocks + 1, sizeof(uint32_t));
     if (!to->listed)
         return PEAL_ERR_MEMORY;
-    for (uint32_t block = 0; block < m->plan->npairs; block++)
+    for (uint32_t block = 0; block < blocks; block++)
         if (peal_plan_holds(m->plan, rank, buffer, block * per_block))
             to->listed[found++] = block;
     return PEAL_OK;
@@ -333,7 +333,7 @@ static peal_status hold(struct machine *m, struct held_cells *to, uint32_t rank,
     to->before = peal_calloc(m->ctx, (size_t)to->held.blocks + 1, sizeof(uint32_t));
     if (!to->before)
         return PEAL_ERR_MEMORY;
-    if (m->plan->npairs)
+    if (peal_plan_scattered(m->plan))
         PEAL_TRY(list_blocks(m, to, rank, buffer));
     for (uint32_t i = 0; i < to->held.blocks; i++) {
         uint32_t block = held_block(to, i);
@@ -760,16 +760,28 @@ static peal_status add_value(struct machine *m, const struct lane_state *lane, u
     return PEAL_OK;
 }
 
+/* The lowest rank whose input the chunk's result needs and the value lacks. */
+static uint32_t missing_rank(const struct machine *m, uint32_t chunk, uint32_t value)
+{
+    for (uint32_t r = 0; r < m->plan->nranks; r++)
+        if (peal_plan_holds(m->plan, r, PLAN_BUF_IN, chunk) &&
+            !peal_verify_value_has(&m->values, value, r))
+            return r;
+    return m->plan->nranks;
+}
+
 static peal_status finish_value(struct machine *m, const struct lane_state *lane, uint32_t at,
                                 const struct plan_step *step, uint32_t *value)
 {
     if (!(step->flags & PLAN_FLAG_FINAL) || *value == VALUE_NONE)
         return PEAL_OK;
     uint32_t ranks = peal_verify_value_ranks(&m->values, *value);
-    if (peal_verify_value_final(&m->values, *value) || ranks != m->plan->nranks) {
+    uint32_t chunk = m->chunk[peal_verify_value_cell(&m->values, *value) / m->trips];
+    uint32_t wanted = peal_plan_contributors(m->plan, chunk);
+    if (peal_verify_value_final(&m->values, *value) || ranks != wanted) {
         peal_verify_find(m->out, "result", lane->rank, lane->lane, at,
                          "marked final with %u of %u contributions; rank %u is missing", ranks,
-                         m->plan->nranks, peal_verify_value_missing(&m->values, *value));
+                         wanted, missing_rank(m, chunk, *value));
         return PEAL_OK;
     }
     return peal_verify_value_finish(&m->values, *value, value);
@@ -1065,7 +1077,6 @@ static void check_moved(struct machine *m, uint32_t rank, uint32_t t, uint32_t v
 
 static peal_status check_result(struct machine *m, uint32_t rank)
 {
-    int reduces = peal_plan_collective(m->plan->collective)->reduces;
     const struct held_cells *held = &m->held[2 * rank + 1];
     for (uint32_t i = 0; i < held->held.blocks; i++) {
         uint32_t block = held_block(held, i);
@@ -1073,7 +1084,7 @@ static peal_status check_result(struct machine *m, uint32_t rank)
              t++) {
             uint32_t value =
                 user_cell(m, rank, PLAN_BUF_OUT, m->chunk[t / m->trips], t % m->trips)->value;
-            if (reduces)
+            if (peal_plan_adds(m->plan, m->chunk[t / m->trips]))
                 PEAL_TRY(check_reduced(m, rank, t, value));
             else
                 check_moved(m, rank, t, value);

@@ -126,26 +126,18 @@ static const uint64_t *set_of(const struct verify_values *values, uint32_t node)
     return values->sets + (size_t)node * values->words;
 }
 
-static int set_has(const struct verify_values *values, uint32_t value, uint32_t rank)
+int peal_verify_value_has(const struct verify_values *values, uint32_t value, uint32_t rank)
 {
     if (value & VALUE_LEAF)
         return peal_verify_leaf_rank(values, value) == rank;
     return (int)(set_of(values, value)[rank / 64] >> (rank % 64) & 1);
 }
 
-uint32_t peal_verify_value_missing(const struct verify_values *values, uint32_t value)
-{
-    for (uint32_t rank = 0; rank < values->nranks; rank++)
-        if (!set_has(values, value, rank))
-            return rank;
-    return values->nranks;
-}
-
 static uint32_t common_rank(const struct verify_values *values, uint32_t a, uint32_t b)
 {
     if (a & VALUE_LEAF) {
         uint32_t rank = peal_verify_leaf_rank(values, a);
-        return set_has(values, b, rank) ? rank : values->nranks;
+        return peal_verify_value_has(values, b, rank) ? rank : values->nranks;
     }
     if (b & VALUE_LEAF)
         return common_rank(values, b, a);

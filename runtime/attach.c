@@ -88,13 +88,19 @@ static size_t bounce_bytes(const struct peal_comm *comm)
     return ((size_t)comm->attach_sources + 1) * RT_ATTACH_PIECE;
 }
 
+peal_status rt_attach_buffer(struct peal_comm *comm, peal_diag *diag)
+{
+    comm->bounce = peal_alloc(comm->ctx, bounce_bytes(comm));
+    return comm->bounce ? PEAL_OK : peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+}
+
 peal_status rt_attach_agree(struct peal_comm *comm, uint64_t deadline, peal_diag *diag)
 {
     uint32_t answer = 1;
     for (uint32_t r = 0; r < comm->nranks && answer == 1; r++)
         if (!reaches(comm, r))
             answer = 2;
-    if (answer == 1 && !(comm->bounce = peal_alloc(comm->ctx, bounce_bytes(comm))))
+    if (answer == 1 && rt_attach_buffer(comm, NULL) != PEAL_OK)
         answer = 2;
     atomic_store_explicit(&comm->board->reaches, answer, memory_order_release);
     comm->attaches = 1;

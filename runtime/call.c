@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The collectives: from the caller's arguments to the run of a row. */
+#include "clock.h"
+#include "comm.h"
 #include "far.h"
 
 /* ---- the caller's buffers */
@@ -80,38 +82,108 @@ static void enter(struct peal_comm *comm, const struct rt_row *row, int in_place
 
 /* ---- the calls */
 
+static inline peal_status begin(peal_comm *comm, const struct rt_call *call, struct rt_row **found,
+                                peal_diag *diag)
+{
+    struct rt_row *row = comm->last;
+    if (!row || !rt_row_serves(row, call->args)) {
+        PEAL_TRY(rt_select(comm, call->args, &row, diag));
+        comm->last = row;
+    }
+    int in_place;
+    /* Plans do not write their input; in place, it is the output. */
+    comm->in = comm->shared_in = (char *)(uintptr_t)call->in;
+    comm->out = comm->shared_out = call->out;
+    PEAL_TRY(check_buffers(row, comm->in, comm->out, &in_place, diag));
+    if (comm->failed || rt_world_failed(comm))
+        return rt_failure(comm, diag);
+    if (call->send_counts)
+        rt_counts_begin(comm, call->send_counts, call->args.count);
+    if (comm->private_buffers)
+        PEAL_TRY(rt_stage(comm, row, diag));
+    if (comm->measures)
+        comm->begun = rt_now_ns();
+    rt_far_enter(comm, row);
+    enter(comm, row, in_place);
+    *found = row;
+    return PEAL_OK;
+}
+
+static inline peal_status run(peal_comm *comm, struct rt_row *row, peal_diag *diag)
+{
+    peal_status status = rt_run(comm, row, diag);
+    if (status != PEAL_OK)
+        rt_far_cut(comm);
+    return status;
+}
+
+static inline void end(peal_comm *comm, struct rt_row *row)
+{
+    rt_far_leave(comm);
+    if (comm->private_buffers) {
+        rt_unstage(comm, row);
+        row->staged += comm->shared_in != comm->in || comm->shared_out != comm->out;
+        row->attached += comm->attached && comm->foreign;
+    }
+    row->calls++;
+    row->moved_bytes += row->message_bytes;
+    if (comm->measures)
+        row->time_ns += rt_now_ns() - comm->begun;
+    atomic_store_explicit(&comm->board->done, comm->stamp, memory_order_release);
+    comm->call++;
+    comm->calls++;
+}
+
+static inline peal_status run(peal_comm *comm, struct rt_row *row, peal_diag *diag)
+{
+    peal_status status = rt_run(comm, row, diag);
+    if (status != PEAL_OK)
+        rt_far_cut(comm);
+    return status;
+}
+
+peal_status rt_call_begin(struct peal_comm *comm, const struct rt_call *call, struct rt_row **row,
+                          peal_diag *diag)
+{
+    return begin(comm, call, row, diag);
+}
+
+void rt_call_cut(struct peal_comm *comm)
+{
+    rt_far_cut(comm);
+}
+
+/* What is wrong with a rank's counts is told to all, so that they hear of it in the same call. */
+static peal_status give_counts(const struct peal_comm *comm, const struct rt_call *call,
+                               peal_diag *diag)
+{
+    if (comm->bad_sender != RT_NOBODY)
+        return peal_fail(diag, PEAL_ERR_ARG, "rank %u sends more than the %zu elements of a block",
+                         comm->bad_sender, call->args.count);
+    for (uint32_t r = 0; call->recv_counts && r < comm->nranks; r++)
+        call->recv_counts[r] = (size_t)comm->recv_counts[r];
+    return PEAL_OK;
+}
+
+peal_status rt_call_end(struct peal_comm *comm, const struct rt_call *call, struct rt_row *row,
+                        peal_diag *diag)
+{
+    end(comm, row);
+    return call->send_counts ? give_counts(comm, call, diag) : PEAL_OK;
+}
+
 static inline peal_status call(peal_comm *comm, const void *in, void *out, struct rt_args args,
                                peal_diag *diag)
 {
     if (!comm)
         return peal_fail(diag, PEAL_ERR_ARG, "no comm");
-    struct rt_row *row = comm->last;
-    if (!row || !rt_row_serves(row, args)) {
-        PEAL_TRY(rt_select(comm, args, &row, diag));
-        comm->last = row;
-    }
-    int in_place;
-    /* Plans do not write their input; in place, it is the output. */
-    comm->in = comm->shared_in = (char *)(uintptr_t)in;
-    comm->out = comm->shared_out = out;
-    PEAL_TRY(check_buffers(row, comm->in, comm->out, &in_place, diag));
-    if (comm->failed || rt_world_failed(comm))
-        return rt_failure(comm, diag);
-    if (comm->private_buffers)
-        PEAL_TRY(rt_stage(comm, row, diag));
-    rt_far_enter(comm, row);
-    enter(comm, row, in_place);
-    peal_status status = rt_run(comm, row, diag);
-    if (status != PEAL_OK) {
-        rt_far_cut(comm);
-        return status;
-    }
-    rt_far_leave(comm);
-    if (comm->private_buffers)
-        rt_unstage(comm, row);
-    atomic_store_explicit(&comm->board->done, comm->stamp, memory_order_release);
-    comm->call++;
-    comm->calls++;
+    struct rt_call asked = {args, in, out, NULL, NULL};
+    struct rt_row *row = NULL;
+    if (comm->lined)
+        return rt_queue_call(comm, &asked, diag);
+    PEAL_TRY(begin(comm, &asked, &row, diag));
+    PEAL_TRY(run(comm, row, diag));
+    end(comm, row);
     return PEAL_OK;
 }
 
@@ -171,29 +243,34 @@ peal_status peal_alltoall(peal_comm *comm, const void *in, void *out, size_t cou
     return call(comm, in, out, args, diag);
 }
 
-/* What is wrong with a rank's counts is told to all, so that they hear of it in the same call. */
 peal_status peal_alltoallv(peal_comm *comm, const void *in, const size_t *send_counts, void *out,
                            size_t *recv_counts, size_t count, peal_dtype dtype, peal_diag *diag)
 {
     struct rt_args args = {PEAL_ALLTOALLV, 0, 0, dtype, PEAL_SUM, count};
+    struct rt_call asked = {args, in, out, send_counts, recv_counts};
+    struct rt_row *row = NULL;
     if (!comm || !send_counts)
         return peal_fail(diag, PEAL_ERR_ARG, comm ? "no counts" : "no comm");
     if (!comm->send_counts)
         return peal_fail(diag, PEAL_ERR_RANGE, "the table has no alltoallv");
-    rt_counts_begin(comm, send_counts, count);
-    PEAL_TRY(call(comm, in, out, args, diag));
-    if (comm->bad_sender != RT_NOBODY)
-        return peal_fail(diag, PEAL_ERR_ARG, "rank %u sends more than the %zu elements of a block",
-                         comm->bad_sender, count);
-    for (uint32_t r = 0; recv_counts && r < comm->nranks; r++)
-        recv_counts[r] = (size_t)comm->recv_counts[r];
-    return PEAL_OK;
+    if (comm->lined)
+        return rt_queue_call(comm, &asked, diag);
+    PEAL_TRY(begin(comm, &asked, &row, diag));
+    PEAL_TRY(run(comm, row, diag));
+    return rt_call_end(comm, &asked, row, diag);
 }
 
 peal_status peal_sendrecv(peal_comm *comm, const void *in, void *out, size_t count,
                           peal_dtype dtype, uint32_t from, uint32_t to, peal_diag *diag)
 {
     struct rt_args args = {PEAL_SENDRECV, from, to, dtype, PEAL_SUM, count};
+    return call(comm, in, out, args, diag);
+}
+
+peal_status peal_custom(peal_comm *comm, const void *in, void *out, size_t count, peal_dtype dtype,
+                        peal_op op, peal_diag *diag)
+{
+    struct rt_args args = {PEAL_CUSTOM, 0, 0, dtype, op, count};
     return call(comm, in, out, args, diag);
 }
 

@@ -52,7 +52,22 @@ static int fits(const struct rt_layout *layout, const peal_table *table)
     struct rt_layout need;
     return rt_layout_make(table, layout->nranks, layout->heap_bytes, &need, NULL) == PEAL_OK &&
            need.nsems <= layout->nsems && need.packet_bytes <= layout->packet_bytes &&
-           need.scratch_bytes <= layout->scratch_bytes;
+           need.scratch_bytes <= layout->scratch_bytes && need.count_bytes <= layout->count_bytes;
+}
+
+peal_status rt_table_check(struct peal_world *world, peal_table *table, uint32_t rank,
+                           struct peal_hash128 *digest, peal_diag *diag)
+{
+    peal_status status;
+    for (uint32_t i = 0; i < table->nrows; i++)
+        if (!table->rows[i].plan)
+            return peal_fail(diag, PEAL_ERR_ARG, "row %u is not compiled", i);
+    PEAL_TRY(prove(world, table, rank, diag));
+    if (!fits(&world->segment.layout, table))
+        return peal_fail(diag, PEAL_ERR_RANGE,
+                         "the world was made for a table that needs less memory");
+    *digest = rt_table_digest(world->ctx, table, &status);
+    return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "out of memory");
 }
 
 /* ---- meeting */
@@ -155,8 +170,15 @@ static peal_status build(struct peal_comm *comm, const peal_table *table, peal_d
     if (status != PEAL_OK)
         return peal_fail(diag, status, "out of memory");
     /* All that can fail here does so before the others are told that this rank is there. */
-    PEAL_TRY(rt_image_make(comm, table, diag));
-    PEAL_TRY(rt_worker_start(comm, diag));
+    status = rt_queue_make(comm, diag);
+    if (status == PEAL_OK)
+        status = rt_image_make(comm, table, diag);
+    if (status == PEAL_OK)
+        status = rt_worker_start(comm, diag);
+    if (comm->world->job)
+        status = rt_job_agree(comm->world->job, status, diag);
+    if (status != PEAL_OK)
+        return status;
     set_patience(comm);
     PEAL_TRY(announce(comm, digest, diag));
     PEAL_TRY(meet(comm, digest, diag));
@@ -200,9 +222,11 @@ void peal_comm_destroy(peal_comm *comm)
     if (!comm)
         return;
     struct peal_world *world = comm->world;
+    rt_queue_free(comm);
     rt_far_stop(comm);
     rt_worker_stop(comm);
     rt_attach_free(comm);
+    rt_trace_free(comm);
     rt_image_free(comm);
     peal_free(comm->ctx, comm, sizeof *comm);
     rt_world_release(world);

@@ -126,6 +126,7 @@ struct rt_lane {
     uint32_t pc;
     uint32_t trip;
     uint64_t moved; /* bytes that a packet step has behind it */
+    uint64_t since; /* traced: when the present step was first tried; 0: not yet */
     struct rt_event *events;
 };
 
@@ -163,6 +164,16 @@ struct rt_row {
     struct rt_piece *pieces;
     size_t npieces;
 
+    char algorithm[64];
+    uint32_t engines; /* bit 1 << engine, of all ranks */
+
+    /* What it has done. */
+    uint64_t calls;
+    uint64_t moved_bytes; /* of messages */
+    uint64_t staged;      /* calls */
+    uint64_t attached;
+    uint64_t time_ns; /* while the comm measures */
+
     /* What depends on the arguments, kept from the last call of this row. */
     int known;
     size_t count;
@@ -171,6 +182,7 @@ struct rt_row {
     uint64_t block_bytes;
     uint64_t in_bytes;
     uint64_t out_bytes;
+    uint64_t message_bytes; /* as sizes are counted */
     uint64_t alias_bytes;
     uintptr_t in_align; /* address bits that are zero in a buffer; none where it is of no use */
     uintptr_t out_align;
@@ -203,6 +215,19 @@ static inline int rt_row_serves(const struct rt_row *row, struct rt_args args)
 
 struct rt_worker;
 struct rt_far;
+
+/* One step of a lane, as it was. */
+struct rt_mark {
+    uint64_t start; /* ns; of a step that waits, when it was first tried */
+    uint64_t end;
+    uint64_t bytes;
+    uint64_t call;
+    uint32_t row;
+    uint32_t lane;
+    uint32_t step;
+    uint32_t trip;
+    uint8_t waits;
+};
 
 struct peal_comm {
     /* what a call touches first */
@@ -240,6 +265,8 @@ struct peal_comm {
     uint32_t bad_sender;        /* whose are, as far as is known: the lowest; RT_NOBODY */
     struct rt_worker *worker;   /* NULL: everything is done in line */
     int crowded;                /* more threads than processors */
+    struct rt_queue *queue;
+    int lined; /* something is outstanding, or a thread sees to it: calls have to stand in line */
 
     struct peal_world *world;
     struct rt_far *far; /* NULL: no rank is on another host */
@@ -258,6 +285,13 @@ struct peal_comm {
     uint32_t packet_sources; /* most packets or wire slots one step reads */
     int failed;
     uint64_t calls;
+    int measures;
+    uint64_t begun;      /* when the present call was, if so */
+    uint32_t generation; /* of the table: how often it was to be replaced */
+
+    struct rt_mark *trace; /* NULL: nothing is recorded */
+    uint32_t trace_room;
+    uint32_t trace_used;
 
     /* cross-memory attach */
     int attaches;            /* every rank reads every other's memory so */
@@ -300,10 +334,29 @@ void rt_world_release(struct peal_world *world);
 /* ---- image.c: a table's programs for one rank */
 peal_status rt_image_make(struct peal_comm *comm, const peal_table *table, peal_diag *diag);
 void rt_image_free(struct peal_comm *comm);
+/* The programs of another table beside those of `next`'s comm, whose copy it is; takes them in the
+ * place of those, or drops them. */
+peal_status rt_rows_make(struct peal_comm *next, const peal_table *table, peal_diag *diag);
+void rt_rows_take(struct peal_comm *comm, const struct peal_comm *next);
+void rt_rows_drop(struct peal_comm *next, const struct peal_comm *comm);
+
+/* ---- observe.c */
+void rt_trace_free(struct peal_comm *comm);
+/* Records the lane's present step, which is over. */
+void rt_trace_step(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                   uint64_t start);
+
+/* ---- comm.c: proves a table, and finds out whether the world has room for it. */
+peal_status rt_table_check(struct peal_world *world, peal_table *table, uint32_t rank,
+                           struct peal_hash128 *digest, peal_diag *diag);
 
 /* ---- geometry.c: what follows from a call's arguments */
 peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row **row,
                       peal_diag *diag);
+
+/* The row without what follows from the arguments. */
+peal_status rt_find(const struct peal_comm *comm, struct rt_args args, struct rt_row **row,
+                    peal_diag *diag);
 
 /* ---- stage.c: private buffers; comm->in and out are the caller's */
 peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag);
@@ -315,6 +368,7 @@ void rt_unstage(const struct peal_comm *comm, const struct rt_row *row);
 void rt_attach_offer(struct peal_comm *comm);
 /* When all have joined: finds out whether all reach all, the same answer on every rank. */
 peal_status rt_attach_agree(struct peal_comm *comm, uint64_t deadline, peal_diag *diag);
+peal_status rt_attach_buffer(struct peal_comm *comm, peal_diag *diag);
 void rt_attach_free(struct peal_comm *comm);
 /* A move or fold of sm some of whose operands may be in memory that is not mapped here. 0: a peer
  * could not be reached, comm->lost. */
@@ -336,6 +390,39 @@ uint64_t rt_block_length(const struct peal_comm *comm, const struct rt_row *row,
 
 /* ---- exec.c: one call of a row; comm->in, out, call and digest are set */
 peal_status rt_run(struct peal_comm *comm, struct rt_row *row, peal_diag *diag);
+/* The same in parts: begins; goes as far as it can now; is told that nothing moved. */
+struct rt_progress {
+    int moved;
+    uint32_t running; /* lanes that have not ended */
+};
+void rt_begin(struct peal_comm *comm, struct rt_row *row);
+peal_status rt_pass(struct peal_comm *comm, struct rt_row *row, struct rt_progress *progress,
+                    peal_diag *diag);
+/* sleeps: gives the processor away. */
+peal_status rt_idle(struct peal_comm *comm, const struct rt_row *row, int sleeps, peal_diag *diag);
+
+/* ---- call.c: one call, as it begins and when all its lanes have ended */
+struct rt_call {
+    struct rt_args args;
+    const void *in;
+    void *out;
+    const size_t *send_counts; /* alltoallv; else NULL */
+    size_t *recv_counts;
+};
+peal_status rt_call_begin(struct peal_comm *comm, const struct rt_call *call, struct rt_row **row,
+                          peal_diag *diag);
+/* It has failed: behind this, the caller's buffers are left alone. */
+void rt_call_cut(struct peal_comm *comm);
+peal_status rt_call_end(struct peal_comm *comm, const struct rt_call *call, struct rt_row *row,
+                        peal_diag *diag);
+
+/* ---- pending.c: calls that were started */
+struct rt_queue;
+peal_status rt_queue_make(struct peal_comm *comm, peal_diag *diag);
+/* What is outstanding ends with ABORTED. */
+void rt_queue_free(struct peal_comm *comm);
+/* Starts a call behind all others and waits for its end. */
+peal_status rt_queue_call(struct peal_comm *comm, const struct rt_call *call, peal_diag *diag);
 
 /* ---- engine_sm.c. 0: a packet has not arrived. -1: it carries another call's digest. */
 void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
@@ -358,6 +445,8 @@ size_t rt_next_run(struct peal_comm *comm, const struct rt_row *row, const struc
 
 /* ---- engine_copy.c: the engines that move while the lane goes on */
 peal_status rt_worker_start(struct peal_comm *comm, peal_diag *diag);
+/* Starts it for `comm` where the programs of `next` need one. */
+peal_status rt_worker_need(struct peal_comm *comm, struct peal_comm *next, peal_diag *diag);
 /* Finishes what is queued, then ends the thread. */
 void rt_worker_stop(struct peal_comm *comm);
 /* 0: no room, or the event's last transfer is under way: ask again. */
@@ -379,6 +468,8 @@ peal_status rt_failure(struct peal_comm *comm, peal_diag *diag);
 peal_status rt_failure_now(const struct peal_comm *comm, peal_diag *diag);
 /* After a poll in vain. An error when the wait is over in vain, too. */
 peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag);
+/* The same for a caller who has other things to do. */
+peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag);
 uint64_t rt_pid_space(void);
 
 /* ---- */

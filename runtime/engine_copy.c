@@ -389,6 +389,15 @@ peal_status rt_worker_start(struct peal_comm *comm, peal_diag *diag)
     return PEAL_OK;
 }
 
+peal_status rt_worker_need(struct peal_comm *comm, struct peal_comm *next, peal_diag *diag)
+{
+    if (comm->worker || !needs_worker(next))
+        return PEAL_OK;
+    PEAL_TRY(rt_worker_start(next, diag));
+    comm->worker = next->worker;
+    return PEAL_OK;
+}
+
 void rt_worker_stop(struct peal_comm *comm)
 {
     struct rt_worker *worker = comm->worker;

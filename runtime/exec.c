@@ -4,6 +4,8 @@
 #include "clock.h"
 #include "far.h"
 
+#define POLLS_PER_GLANCE 64u /* of a caller who has other things to do */
+
 enum outcome { WENT, BLOCKED, STRANGE, LOST };
 
 /* ---- semaphores */
@@ -103,12 +105,28 @@ static inline enum outcome do_step(struct peal_comm *comm, const struct rt_row *
     }
 }
 
+/* As do_step, and notes when the step was first tried and when it was over. */
+static enum outcome traced_step(struct peal_comm *comm, const struct rt_row *row,
+                                struct rt_lane *lane, const struct rt_step *step)
+{
+    if (!lane->since)
+        lane->since = rt_now_ns();
+    enum outcome outcome = do_step(comm, row, lane, step);
+    if (outcome != WENT)
+        return outcome;
+    rt_trace_step(comm, row, lane, lane->since);
+    lane->since = 0;
+    return WENT;
+}
+
 /* Runs until the lane blocks or ends. *moved: whether any step was made. */
-static enum outcome run_lane(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
-                             int *moved)
+static inline enum outcome run_lane(struct peal_comm *comm, const struct rt_row *row,
+                                    struct rt_lane *lane, int traces, int *moved)
 {
     while (lane->pc != lane->last) {
-        enum outcome outcome = do_step(comm, row, lane, &row->steps[lane->pc]);
+        const struct rt_step *step = &row->steps[lane->pc];
+        enum outcome outcome =
+            traces ? traced_step(comm, row, lane, step) : do_step(comm, row, lane, step);
         if (outcome != WENT)
             return outcome;
         *moved = 1;
@@ -166,43 +184,56 @@ static peal_status broken(struct peal_comm *comm, const struct rt_row *row,
 
 /* ---- the call */
 
-static void start_lanes(struct rt_row *row)
+void rt_begin(struct peal_comm *comm, struct rt_row *row)
 {
+    comm->polls = 0;
     for (uint32_t i = 0; i < row->nlanes; i++) {
         struct rt_lane *lane = &row->lanes[i];
         lane->pc = lane->first;
         lane->trip = 0;
         lane->moved = 0;
+        lane->since = 0;
     }
 }
 
-static peal_status wait_more(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag)
+/* Each lane as far as it goes. */
+peal_status rt_pass(struct peal_comm *comm, struct rt_row *row, struct rt_progress *progress,
+                    peal_diag *diag)
 {
-    if (++comm->polls < comm->spin) {
+    progress->moved = 0;
+    progress->running = 0;
+    for (uint32_t i = 0; i < row->nlanes; i++) {
+        struct rt_lane *lane = &row->lanes[i];
+        enum outcome outcome = comm->trace ? run_lane(comm, row, lane, 1, &progress->moved)
+                                           : run_lane(comm, row, lane, 0, &progress->moved);
+        if (outcome == STRANGE || outcome == LOST)
+            return broken(comm, row, &row->lanes[i], outcome, diag);
+        progress->running += outcome == BLOCKED;
+    }
+    if (progress->moved)
+        comm->polls = 0;
+    return PEAL_OK;
+}
+
+peal_status rt_idle(struct peal_comm *comm, const struct rt_row *row, int sleeps, peal_diag *diag)
+{
+    ++comm->polls;
+    if (sleeps ? comm->polls < comm->spin : comm->polls % POLLS_PER_GLANCE != 1) {
         rt_relax();
         return PEAL_OK;
     }
     struct rt_blocked blocked = find_blocked(row);
-    return rt_wait_more(comm, &blocked, diag);
+    return sleeps ? rt_wait_more(comm, &blocked, diag) : rt_glance(comm, &blocked, diag);
 }
 
 peal_status rt_run(struct peal_comm *comm, struct rt_row *row, peal_diag *diag)
 {
-    start_lanes(row);
-    uint32_t running;
+    struct rt_progress progress;
+    rt_begin(comm, row);
     do {
-        int moved = 0;
-        running = 0;
-        for (uint32_t i = 0; i < row->nlanes; i++) {
-            enum outcome outcome = run_lane(comm, row, &row->lanes[i], &moved);
-            if (outcome == STRANGE || outcome == LOST)
-                return broken(comm, row, &row->lanes[i], outcome, diag);
-            running += outcome == BLOCKED;
-        }
-        if (moved)
-            comm->polls = 0;
-        else if (running)
-            PEAL_TRY(wait_more(comm, row, diag));
-    } while (running);
+        PEAL_TRY(rt_pass(comm, row, &progress, diag));
+        if (!progress.moved && progress.running)
+            PEAL_TRY(rt_idle(comm, row, 1, diag));
+    } while (progress.running);
     return PEAL_OK;
 }

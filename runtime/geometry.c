@@ -81,10 +81,12 @@ static void make_keys(struct rt_row *row)
     }
 }
 
-static void learn_buffers(struct rt_row *row)
+static void learn_buffers(const struct peal_comm *comm, struct rt_row *row)
 {
+    uint64_t blocks = peal_plan_collective(row->collective)->block_power ? comm->nranks : 1;
     uintptr_t align = row->elem_bytes - 1;
     row->block_bytes = (uint64_t)row->count * row->elem_bytes;
+    row->message_bytes = blocks * row->block_bytes;
     row->in_bytes = row->in.blocks * row->block_bytes;
     row->out_bytes = row->out.blocks * row->block_bytes;
     row->alias_bytes = row->alias * row->block_bytes;
@@ -120,7 +122,7 @@ static void learn(const struct peal_comm *comm, struct rt_row *row, const struct
     row->op = args->op;
     row->elem_bytes = elem_bytes;
     row->tile = row->tile_bytes / elem_bytes;
-    learn_buffers(row);
+    learn_buffers(comm, row);
     if (!same_cut) {
         cut_chunks(row);
         row->trips = count_trips(row);
@@ -213,26 +215,44 @@ static peal_status check_args(const struct peal_comm *comm, const struct rt_args
     if ((unsigned)args->dtype >= PEAL_DTYPE_COUNT || (unsigned)args->op >= PEAL_OP_COUNT)
         return peal_fail(diag, PEAL_ERR_ARG, "dtype %d or op %d is not one of peal's",
                          (int)args->dtype, (int)args->op);
+    if (args->collective == PEAL_CUSTOM && args->op == PEAL_AVG)
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "custom has as many contributions as its blocks say, and no average");
     if (args->root >= comm->nranks || args->peer >= comm->nranks)
         return peal_fail(diag, PEAL_ERR_ARG, "rank %u is not one of %u",
                          args->root >= comm->nranks ? args->root : args->peer, comm->nranks);
     return PEAL_OK;
 }
 
+/* Blocks that are counted: a table has one custom collective. */
+static size_t counted_blocks(const struct peal_comm *comm, peal_collective collective)
+{
+    for (uint32_t i = 0; collective == PEAL_CUSTOM && i < comm->nrows; i++)
+        if (comm->rows[i].collective == PEAL_CUSTOM)
+            return comm->rows[i].blocks;
+    return peal_plan_collective(collective)->block_power ? comm->nranks : 1;
+}
+
 /* The size of the message, counted as peal.h says: of its N blocks, if it has more than one. */
-peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row **row,
-                      peal_diag *diag)
+peal_status rt_find(const struct peal_comm *comm, struct rt_args args, struct rt_row **row,
+                    peal_diag *diag)
 {
     PEAL_TRY(check_args(comm, &args, diag));
-    size_t blocks = peal_plan_collective(args.collective)->block_power ? comm->nranks : 1;
+    size_t blocks = counted_blocks(comm, args.collective);
     size_t bytes;
     if (peal_mul_overflows(args.count, peal_dtype_size(args.dtype), &bytes) ||
         peal_mul_overflows(bytes, blocks, &bytes))
         return peal_fail(diag, PEAL_ERR_RANGE, "%zu elements are more than memory holds",
                          args.count);
     PEAL_TRY(find_row(comm, &args, bytes, row, diag));
+    return check_wire(*row, &args, diag);
+}
+
+peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row **row,
+                      peal_diag *diag)
+{
+    PEAL_TRY(rt_find(comm, args, row, diag));
     struct rt_row *found = *row;
-    PEAL_TRY(check_wire(found, &args, diag));
     if (!found->known || !rt_row_serves(found, args))
         learn(comm, found, &args);
     return PEAL_OK;

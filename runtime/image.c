@@ -295,12 +295,13 @@ static void note_step(struct decode *d, uint32_t rank, const struct plan_step *s
     }
 }
 
-static void note_engine(struct peal_comm *comm, const struct plan_rank *rank,
+static void note_engine(struct peal_comm *comm, struct rt_row *row, const struct plan_rank *rank,
                         const struct plan_step *step)
 {
     if (!peal_plan_op_moves(step->op) && !peal_plan_op_signals(step->op))
         return;
     comm->engines |= 1u << step->engine;
+    row->engines |= 1u << step->engine;
     /* A host rank's own loads and stores are what its plan asks for; all else stands in. */
     if (step->engine != PEAL_ENGINE_SM || rank->busid[0] != '\0')
         comm->stand_ins |= 1u << step->engine;
@@ -325,12 +326,12 @@ static void note_ranks(struct decode *d)
     if (d->plan->sliced)
         note_unknown(d);
     else
-        d->row->attachable = 1;
+        d->row->attachable = !d->plan->sliced; /* what the others do is not known */
     for (uint32_t r = peal_plan_first(d->plan); r < peal_plan_end(d->plan); r++) {
         const struct plan_rank *rank = peal_plan_program(d->plan, r);
         for (uint32_t i = 0; i < rank->nsteps; i++) {
             const struct plan_step *step = &rank->steps[i];
-            note_engine(d->comm, rank, step);
+            note_engine(d->comm, d->row, rank, step);
             if (peal_plan_op_moves(step->op))
                 note_step(d, r, step);
         }
@@ -380,21 +381,22 @@ static peal_status copy_weights(struct decode *d)
     return PEAL_OK;
 }
 
-/* Of a list of pairs, whose blocks lie anywhere: which ones, of the input and then the output. */
+/* Of blocks that lie anywhere: which ones, of the input and then the output. */
 static peal_status list_blocks(struct decode *d)
 {
     struct rt_row *row = d->row;
-    if (!d->plan->npairs)
+    uint32_t blocks = peal_plan_blocks(d->plan), each = d->plan->nchunks / blocks;
+    if (!peal_plan_scattered(d->plan))
         return PEAL_OK;
     row->listed = peal_calloc(d->comm->ctx, (size_t)row->in.blocks + row->out.blocks + 1,
                               sizeof *row->listed);
     if (!row->listed)
         return PEAL_ERR_MEMORY;
     uint32_t in = 0, out = row->in.blocks;
-    for (uint32_t i = 0; i < d->plan->npairs; i++) {
-        if (d->plan->pairs[2 * (size_t)i] == d->comm->rank)
+    for (uint32_t i = 0; i < blocks; i++) {
+        if (peal_plan_holds(d->plan, d->comm->rank, PLAN_BUF_IN, i * each))
             row->listed[in++] = i;
-        if (d->plan->pairs[2 * (size_t)i + 1] == d->comm->rank)
+        if (peal_plan_holds(d->plan, d->comm->rank, PLAN_BUF_OUT, i * each))
             row->listed[out++] = i;
     }
     return PEAL_OK;
@@ -450,6 +452,7 @@ static void decode_row(struct decode *d)
     struct rt_row *row = d->row;
     row->id = d->plan->id;
     row->max_bytes = d->plan->max_bytes;
+    peal_copy_text(row->algorithm, sizeof row->algorithm, d->plan->algorithm);
     row->tile_bytes = d->plan->tile_bytes;
     note_ranks(d);
     for (uint32_t i = 0; i < row->nchunks; i++)
@@ -556,6 +559,21 @@ peal_status rt_image_make(struct peal_comm *comm, const peal_table *table, peal_
     return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "decoding the table's programs");
 }
 
+/* Semaphores stay: the world's layout, not the table, says where they are. */
+peal_status rt_rows_make(struct peal_comm *next, const peal_table *table, peal_diag *diag)
+{
+    next->rows = NULL;
+    next->last = NULL;
+    next->nrows = next->engines = next->stand_ins = next->packet_sources = 0;
+    next->src = NULL;
+    next->dst = NULL;
+    next->blocks = next->bounce = NULL;
+    peal_status status = make_rows(next, table);
+    if (status == PEAL_OK)
+        status = make_buffers(next);
+    return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "decoding the table's programs");
+}
+
 static void free_row(peal_ctx *ctx, struct rt_row *row)
 {
     peal_free(ctx, row->bounds, ((size_t)row->nchunks + 1) * sizeof *row->bounds);
@@ -571,17 +589,48 @@ static void free_row(peal_ctx *ctx, struct rt_row *row)
     peal_free(ctx, row->pieces, row->npieces * sizeof *row->pieces);
 }
 
+static void free_rows(struct peal_comm *comm)
+{
+    peal_ctx *ctx = comm->ctx;
+    for (uint32_t i = 0; i < comm->nrows; i++)
+        free_row(ctx, &comm->rows[i]);
+    peal_free(ctx, comm->rows, comm->nrows * sizeof *comm->rows);
+    peal_free(ctx, comm->src, (PLAN_OPERANDS_MAX + 1) * sizeof *comm->src);
+    peal_free(ctx, comm->dst, (PLAN_OPERANDS_MAX + 1) * sizeof *comm->dst);
+    peal_free(ctx, comm->blocks, blocks_bytes(comm));
+}
+
+void rt_rows_drop(struct peal_comm *next, const struct peal_comm *comm)
+{
+    if (next->rows == comm->rows)
+        return;
+    free_rows(next);
+    rt_attach_free(next);
+}
+
+void rt_rows_take(struct peal_comm *comm, const struct peal_comm *next)
+{
+    free_rows(comm);
+    rt_attach_free(comm);
+    comm->rows = next->rows;
+    comm->nrows = next->nrows;
+    comm->last = NULL;
+    comm->engines = next->engines;
+    comm->stand_ins = next->stand_ins;
+    comm->packet_sources = next->packet_sources;
+    comm->attach_sources = next->attach_sources;
+    comm->src = next->src;
+    comm->dst = next->dst;
+    comm->blocks = next->blocks;
+    comm->bounce = next->bounce;
+}
+
 void rt_image_free(struct peal_comm *comm)
 {
     peal_ctx *ctx = comm->ctx;
     size_t cells = (size_t)comm->nranks * comm->layout.nsems;
-    for (uint32_t i = 0; i < comm->nrows; i++)
-        free_row(ctx, &comm->rows[i]);
-    peal_free(ctx, comm->rows, comm->nrows * sizeof *comm->rows);
     rt_counts_free(comm);
     peal_free(ctx, comm->sem_out, cells * sizeof *comm->sem_out);
     peal_free(ctx, comm->sem_in, cells * sizeof *comm->sem_in);
-    peal_free(ctx, comm->src, (PLAN_OPERANDS_MAX + 1) * sizeof *comm->src);
-    peal_free(ctx, comm->dst, (PLAN_OPERANDS_MAX + 1) * sizeof *comm->dst);
-    peal_free(ctx, comm->blocks, blocks_bytes(comm));
+    free_rows(comm);
 }

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #define EVENTS 64
-#define LINGER_NS 5000000000u /* for good-byes */
 #define TICK_MS 100
 
 /* ---- watching */
@@ -245,7 +244,7 @@ static void say_bye(struct net *net)
 static void net_stop(struct far_transport *self)
 {
     struct net *net = net_of(self);
-    uint64_t until = rt_now_ns() + LINGER_NS;
+    uint64_t until = rt_now_ns() + (uint64_t)net->comm->timeout_ms * 1000000u;
     uint64_t one = 1;
     say_bye(net);
     while (!is_over(net) && !rt_world_failed(net->comm) && rt_now_ns() < until)

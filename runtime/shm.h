@@ -90,6 +90,8 @@ struct rt_board {
     rt_half done; /* the last call it has returned from */
     rt_half lane;
     rt_half step;
+    rt_half awaited; /* the rank it waits for */
+    rt_half waiting; /* the call for which these three hold */
     /* Addresses of this call's buffers, less the address of the segment. Written only when they
      * change: the line is in everybody's cache. */
     alignas(RT_LINE) rt_word in;
@@ -97,11 +99,13 @@ struct rt_board {
     rt_half foreign; /* RT_REACH_*: these are not mapped by others, who attach to them */
     alignas(RT_LINE) rt_half joined; /* 0, 1 while it writes the rest, 2 */
     rt_half pid;
-    rt_word pid_space; /* pids are comparable among equal ones; 0 never */
-    rt_word table[2];  /* digest of its table */
-    rt_word base;      /* cross-memory attach: where its segment is, */
-    rt_word probe;     /* and a word of its own; 0: it does not want to be reached so */
-    rt_half reaches;   /* 1: it reaches all others so; 2: it does not */
+    rt_word pid_space;   /* pids are comparable among equal ones; 0 never */
+    rt_word table[2];    /* digest of its table */
+    rt_word base;        /* cross-memory attach: where its segment is, */
+    rt_word probe;       /* and a word of its own; 0: it does not want to be reached so */
+    rt_half reaches;     /* 1: it reaches all others so; 2: it does not */
+    rt_half offers;      /* how many new tables it has offered, */
+    rt_word offer[2][2]; /* and the digests of the last two by the number's parity; 0: it cannot */
 };
 
 /* What a table needs, and where it lies. ERR_RANGE beyond what an address space holds. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers that peers do not see: what they reach of them is copied to registered memory when a
- * call begins, and back when it ends; or of large messages they are told to attach to them. Which of
- * the two follows from what all ranks know. */
+ * call begins, and back when it ends; or of large messages they are told to attach to them. Which
+ * of the two follows from what all ranks know. */
 #include "comm.h"
 
 #include <string.h>
@@ -108,8 +108,8 @@ peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag
     int stage_in = row->reach & RT_REACH_IN && !is_registered(comm, comm->in, row->in_bytes);
     int stage_out = row->reach & RT_REACH_OUT && !is_registered(comm, comm->out, row->out_bytes);
     comm->foreign = 0;
-    comm->attached = comm->attaches && row->attachable &&
-                     row->blocks * row->block_bytes >= comm->attach_bytes;
+    comm->attached =
+        comm->attaches && row->attachable && row->blocks * row->block_bytes >= comm->attach_bytes;
     if (!stage_in && !stage_out)
         return PEAL_OK;
     uint64_t most = row->in_bytes > row->out_bytes ? row->in_bytes : row->out_bytes;

@@ -250,11 +250,18 @@ static void look_at_peers(const struct peal_comm *comm, struct cause *cause)
 
 peal_status peal_comm_lost(peal_comm *comm, unsigned char *lost)
 {
+    struct rt_error error = {.culprit = RT_NOBODY};
     if (!comm || !lost)
         return PEAL_ERR_ARG;
+    if (rt_world_failed(comm))
+        (void)read_error(comm->base, &error);
     for (uint32_t r = 0; r < comm->nranks; r++) {
         enum rt_reason quiet;
-        lost[r] = r != comm->rank && (fate_of(comm, r, &quiet) != RT_FINE || quiet != RT_FINE);
+        /* What others have found out is known before this rank finds it itself. */
+        int told = error.status == PEAL_ERR_PEER && error.culprit == r;
+        enum rt_reason fate = fate_of(comm, r, &quiet);
+        int alive = fate == RT_LEFT || (fate == RT_FINE && quiet == RT_FINE);
+        lost[r] = r != comm->rank && (told || !alive);
     }
     return PEAL_OK;
 }
@@ -300,6 +307,8 @@ static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked
     struct cause cause;
     atomic_store_explicit(&comm->board->lane, blocked->lane, memory_order_relaxed);
     atomic_store_explicit(&comm->board->step, blocked->step, memory_order_relaxed);
+    atomic_store_explicit(&comm->board->awaited, blocked->culprit, memory_order_relaxed);
+    atomic_store_explicit(&comm->board->waiting, comm->stamp, memory_order_release);
     look_at_peers(comm, &cause);
     if (cause.status != PEAL_OK)
         return give_up(comm, blocked, &cause, diag);
@@ -311,6 +320,23 @@ static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked
         return PEAL_OK;
     blame(blocked, &cause);
     return give_up(comm, blocked, &cause, diag);
+}
+
+peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag)
+{
+    if (rt_world_failed(comm))
+        return rt_failure(comm, diag);
+    uint64_t now = rt_now_ns();
+    if (comm->polls == 1) {
+        comm->wait_start = now;
+        comm->next_look = now + LOOK_NS;
+    }
+    if (comm->polls >= UINT32_MAX / 2)
+        comm->polls = comm->spin + 2 * YIELDS_PER_LOOK;
+    if (now < comm->next_look)
+        return PEAL_OK;
+    comm->next_look = now + LOOK_NS;
+    return look(comm, blocked, now, diag);
 }
 
 /* comm->polls counts on from comm->spin since anything last moved. The clock is read only after

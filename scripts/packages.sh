@@ -9,7 +9,7 @@ packages_required=(build-essential cmake ninja-build pkg-config libxml2-dev libx
 packages_optional=(libibverbs-dev libpmix-dev)
 # To test it.
 packages_test=(check libsubunit-dev clang clang-format libxml2-utils shellcheck
-    python3-jsonschema graphviz libsimgrid-dev chromium fonts-dejavu-core)
+    python3-jsonschema graphviz libsimgrid-dev chromium fonts-dejavu-core lua5.4)
 
 package_missing() {
     [ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" != "ii " ]

@@ -2,8 +2,8 @@
 /*
  * <memory entry-us=><rate use= bytes= gbs=/>...</memory>: what ranks of one memory do, measured
  * with as many of them as there are, on the cores that they share: what a call takes besides its
- * steps, and how fast a rank copies in a message of so many bytes, from and to buffers that others
- * leave alone (load) or what others have just written (exchange).
+ * steps, and how fast a rank copies in a message of so many bytes: out of callers' buffers (load),
+ * into those too (store), or by way of memory that ranks write for each other (exchange).
  */
 #include "cluster.h"
 
@@ -15,15 +15,19 @@ static peal_status read_rate(struct cluster_reader *reader, const struct topo_el
     static const char *const attributes[] = {"use", "bytes", "gbs", NULL};
     const char *use = peal_topo_attr(reader->doc, elem, "use");
     struct topo_rate rate = {0, 0};
-    enum topo_rate_use to = use && peal_streq(use, "exchange") ? TOPO_USE_EXCHANGE : TOPO_USE_LOAD;
+    static const char *const uses[TOPO_USES] = {"load", "store", "exchange", "doubling", "halving",
+                                                "ring", "swing", "star",     "tree"};
+    int to = 0;
 
     if (!peal_streq(elem->name, "rate"))
         return peal_topo_cluster_refuse(reader, elem, "not an element of <memory>", "<rate>");
     PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "use, bytes or gbs"));
     PEAL_TRY(peal_topo_cluster_leaf(reader, elem));
-    if (!use || (to == TOPO_USE_LOAD && !peal_streq(use, "load")))
-        return peal_topo_cluster_refuse(reader, elem, "use is neither load nor exchange",
-                                        "one of them");
+    while (use && to < TOPO_USES && !peal_streq(use, uses[to]))
+        to++;
+    if (!use || to == TOPO_USES)
+        return peal_topo_cluster_refuse(reader, elem, "no such use",
+                                        "load, store, exchange, or an algorithm that exchanges");
     PEAL_TRY(peal_topo_cluster_real(reader, elem, "bytes", 1, 1e15, &rate.bytes));
     PEAL_TRY(peal_topo_cluster_real(reader, elem, "gbs", 0.001, 1e6, &rate.gbs));
     if (!(rate.bytes > 0) || !(rate.gbs > 0))
@@ -48,10 +52,10 @@ peal_status peal_topo_cluster_memory(struct cluster_reader *reader, const struct
     PEAL_TRY(peal_topo_cluster_real(reader, elem, "entry-us", 0, 1e6, &memory->entry_us));
     for (; child; child = peal_topo_next(reader->doc, child))
         PEAL_TRY(read_rate(reader, child, memory));
-    for (int use = 0; use < TOPO_USES; use++)
+    for (int use = 0; use <= TOPO_USE_EXCHANGE; use++)
         if (!memory->count[use])
             return peal_topo_cluster_refuse(reader, elem, "no rate of one use",
-                                            "a <rate use=\"load\"> and a <rate use=\"exchange\">");
+                                            "a <rate> of load, of store and of exchange");
     return PEAL_OK;
 }
 
@@ -67,6 +71,8 @@ const struct topo_memory *peal_topo_memory(const peal_fabric *fabric)
 /* Straight lines between the measured times, and through 0 before the first. */
 double peal_topo_memory_us(const struct topo_memory *memory, enum topo_rate_use use, double bytes)
 {
+    if (!memory->count[use])
+        use = TOPO_USE_EXCHANGE;
     const struct topo_rate *rate = memory->rate[use];
     uint32_t last = memory->count[use] - 1, at = 1;
     double from, to;

@@ -196,7 +196,7 @@ struct topo_profile {
     double beta_gbs[PEAL_LINK_CLASS_COUNT]; /* of one accelerator; 0: from the graph */
     double engine_gbs[PEAL_LINK_CLASS_COUNT][PEAL_ENGINE_COUNT]; /* the same; 0: by share */
     double reduce_gbs;                                           /* 0: by model */
-    struct topo_memory memory; /* count 0: not measured */
+    struct topo_memory memory;                                   /* count 0: not measured */
 };
 
 /* Links and switches as they are listed, made once when the fabric is. */

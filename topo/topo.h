@@ -92,7 +92,18 @@ void peal_topo_hop_cost(const peal_fabric *fabric, const struct topo_path *path,
                         struct topo_engine_cost *cost);
 /* Of ranks that share one host's memory, measured (cluster_memory.c): how fast one of them copies,
  * by the bytes of the message, and what a call takes besides its steps. */
-enum topo_rate_use { TOPO_USE_LOAD, TOPO_USE_EXCHANGE, TOPO_USES };
+enum topo_rate_use {
+    TOPO_USE_LOAD,
+    TOPO_USE_STORE,
+    TOPO_USE_EXCHANGE,
+    TOPO_USE_DOUBLING, /* from here on: exchanges of one algorithm, where it was measured */
+    TOPO_USE_HALVING,
+    TOPO_USE_RING,
+    TOPO_USE_SWING,
+    TOPO_USE_STAR,
+    TOPO_USE_TREE,
+    TOPO_USES
+};
 #define TOPO_RATES_MAX 32u
 struct topo_rate {
     double bytes;

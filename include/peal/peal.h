@@ -143,7 +143,7 @@ typedef enum peal_op {
 /* What a call moves, and how its bytes are counted (as nccl-tests counts them): one rank's
  * buffer for allreduce, reduce and broadcast; what goes from one rank to another for sendrecv; the
  * whole buffer of N blocks for reduce-scatter, allgather, scatter, gather and alltoall; for
- * alltoallv that of N full blocks. */
+ * alltoallv that of N full blocks; for custom all blocks. */
 typedef enum peal_collective {
     PEAL_ALLREDUCE = 0,
     PEAL_REDUCE_SCATTER = 1, /* rank r gets block r of the reduction */
@@ -155,9 +155,10 @@ typedef enum peal_collective {
     PEAL_ALLTOALL = 7,       /* block j of rank i becomes block i of rank j */
     PEAL_SENDRECV = 8,       /* from the root to the peer, or from and to those of a list */
     PEAL_BARRIER = 9,        /* nothing but that all have entered */
-    PEAL_ALLTOALLV = 10      /* alltoall of blocks whose lengths the calls say */
+    PEAL_ALLTOALLV = 10,     /* alltoall of blocks whose lengths the calls say */
+    PEAL_CUSTOM = 11         /* a script's own: who gives and who gets each block */
 } peal_collective;
-#define PEAL_COLLECTIVE_COUNT 11
+#define PEAL_COLLECTIVE_COUNT 12
 
 /* Link classes, ordered from near to far: the class of a path is the farthest
  * of its links. */
@@ -362,7 +363,7 @@ PEAL_API PEAL_CHECK peal_status peal_fabric_diff(peal_ctx *ctx, const peal_fabri
 /* ---- request and table -------------------------------------------------- */
 
 typedef struct peal_table peal_table;
-typedef struct peal_script peal_script; /* a schedule written down step by step: see below */
+typedef struct peal_schedule peal_schedule; /* written down step by step: see below */
 
 /* As what float32 elements travel between ranks. */
 typedef enum peal_wire {
@@ -426,7 +427,7 @@ typedef struct peal_request {
     /* A schedule of one's own, for this collective, root, peer and number of ranks: a candidate
      * beside the built-in ones, or the only one where `algorithm` is its name. Read during the
      * call only. NULL: none. */
-    const peal_script *script;
+    const peal_schedule *schedule;
     /* Pieces of a lane's share that are under way at once between two ranks, at most
      * PEAL_DEPTH_MAX; of schedules that have them (tree, hierarchical). 0: choose. */
     uint32_t depth;
@@ -435,10 +436,13 @@ typedef struct peal_request {
      * chooses without it; 0: it is the error of the call. */
     const peal_policy *policy;
     int policy_fallback;
+    /* 1: callers' buffers will be private to their processes (peal_world_params): what peers reach
+     * of them is copied once more, and schedules are chosen accordingly. */
+    int private_buffers;
 } peal_request;
 #define PEAL_DEPTH_MAX 8u
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0, NULL, 0}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0, NULL, 0, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
@@ -478,10 +482,20 @@ PEAL_API void peal_table_destroy(peal_table *table);
 
 /* ---- schedules of one's own ----------------------------------------------- */
 
+/* A block of a collective of one's own: the ranks that have it in their input, and those that get
+ * the sum of these in their output; of one giver, its input as it is. In what follows a rank's
+ * buffers hold its blocks one behind the other, in the order in which they are listed. */
+typedef struct peal_block {
+    uint32_t nfrom; /* at least 1, as nto; each rank once */
+    uint32_t nto;
+    const uint32_t *from;
+    const uint32_t *to;
+} peal_block;
+
 /* What ranks do with chunks, step by step, of one collective by so many ranks. It says who gives
  * which chunk to whom; engines, slots, semaphores, pipelining and channels are the compiler's
  * (docs/lua-algorithms.md has the vocabulary and what a schedule has to be like). */
-typedef struct peal_script_params {
+typedef struct peal_schedule_params {
     size_t size;
     const char *name;           /* of the algorithm: [a-z0-9-]+, up to 63, not a built-in one's */
     const char *path;           /* of the text it was written in, for messages; NULL: none */
@@ -489,16 +503,18 @@ typedef struct peal_script_params {
     uint32_t ranks;
     uint32_t root;
     uint32_t peer;
-    uint32_t chunks; /* of the message, equal; a multiple of its blocks */
-} peal_script_params;
+    uint32_t chunks;          /* of the message, equal; a multiple of its blocks */
+    const peal_block *blocks; /* custom: at least one; else NULL */
+    uint32_t nblocks;
+} peal_schedule_params;
 /* clang-format off */
-#define PEAL_SCRIPT_PARAMS_INIT {sizeof(peal_script_params), NULL, NULL, PEAL_ALLREDUCE, 0, 0, 0, 0}
+#define PEAL_SCHEDULE_PARAMS_INIT {sizeof(peal_schedule_params), NULL, NULL, PEAL_ALLREDUCE, 0, 0, 0, 0, NULL, 0}
 /* clang-format on */
 
 /* One step. The value that a rank has of a chunk is its own input at first. A copy replaces the
  * value of each rank of `to` by that of from[0]; a reduction adds those of all ranks of `from` to
  * that of to[0]. */
-typedef struct peal_script_step {
+typedef struct peal_schedule_step {
     size_t size;
     int reduces; /* 1: reduction, 0: copy */
     int gathers; /* reduction: read where the values lie, by loads, where those reach */
@@ -508,22 +524,32 @@ typedef struct peal_script_step {
     const uint32_t *from;
     const uint32_t *to;
     uint32_t line; /* of the text, for messages; 0: none */
-} peal_script_step;
+} peal_schedule_step;
 
 /* Errors: ARG, LIMIT (ranks above 256), MEMORY. */
-PEAL_API PEAL_CHECK peal_status peal_script_create(peal_ctx *ctx, const peal_script_params *params,
-                                                   peal_diag *diag, peal_script **script_out);
-PEAL_API void peal_script_destroy(peal_script *script);
+PEAL_API PEAL_CHECK peal_status peal_schedule_create(peal_ctx *ctx,
+                                                     const peal_schedule_params *params,
+                                                     peal_diag *diag, peal_schedule **script_out);
+PEAL_API void peal_schedule_destroy(peal_schedule *script);
+PEAL_API const char *peal_schedule_name(const peal_schedule *script); /* lives as long as it does */
 /* Appends a step; each is as if those before were over. Errors: ARG (what there is not: a rank, a
  * chunk), LIMIT, MEMORY, with path and line. */
-PEAL_API PEAL_CHECK peal_status peal_script_add(peal_script *script, const peal_script_step *step,
-                                                peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_schedule_add(peal_schedule *script,
+                                                  const peal_schedule_step *step, peal_diag *diag);
 /* What follows is done by lanes of its own, on one tile while others are at the next. */
-PEAL_API PEAL_CHECK peal_status peal_script_stage(peal_script *script, peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_schedule_stage(peal_schedule *script, peal_diag *diag);
 /* Follows every contribution through the steps. Errors: UNPROVEN, with path and line: a step moves
  * what its rank does not have, or adds a contribution twice; or at the end a rank lacks part of
  * its result, where the line is the last that touched it. MEMORY. */
-PEAL_API PEAL_CHECK peal_status peal_script_check(const peal_script *script, peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_schedule_check(const peal_schedule *script, peal_diag *diag);
+/* The script that an algorithm written in Lua (docs/lua-algorithms.md) makes for a request: runs
+ * the text in a sandbox, then checks the script. `name` is what messages call the text. Errors:
+ * ARG, UNSUPPORTED (it serves another collective; or a library without Lua), INPUT and UNPROVEN
+ * with path and line, LIMIT, MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_schedule_load(peal_ctx *ctx, const peal_fabric *fabric,
+                                                   const peal_request *request, const char *text,
+                                                   size_t bytes, const char *name, peal_diag *diag,
+                                                   peal_schedule **script_out);
 
 typedef struct peal_table_info {
     size_t size;
@@ -679,6 +705,10 @@ PEAL_API PEAL_CHECK peal_status peal_table_id(const peal_table *table, uint32_t 
  * They live as long as the table. */
 PEAL_API const uint32_t *peal_table_pairs(const peal_table *table, uint32_t row,
                                           uint32_t *count_out);
+/* Block `index` of a row of custom, whose lists live as long as the table. ERR_ARG past the last.
+ */
+PEAL_API PEAL_CHECK peal_status peal_table_block(const peal_table *table, uint32_t row,
+                                                 uint32_t index, peal_block *block);
 PEAL_API PEAL_CHECK peal_status peal_table_lanes(const peal_table *table, uint32_t row,
                                                  uint32_t rank, uint32_t *count_out);
 PEAL_API PEAL_CHECK peal_status peal_table_step(const peal_table *table, uint32_t row,
@@ -1109,14 +1139,27 @@ PEAL_API PEAL_CHECK peal_status peal_profile_write(peal_ctx *ctx, const char *ho
                                                    peal_diag *diag);
 
 /* How fast a rank copies in a message of so many bytes, of ranks that share one memory. */
+typedef enum peal_memory_use {
+    PEAL_MEMORY_LOAD = 0,     /* out of callers' buffers */
+    PEAL_MEMORY_STORE = 1,    /* into callers' buffers too */
+    PEAL_MEMORY_EXCHANGE = 2, /* by way of memory that ranks write for each other */
+    PEAL_MEMORY_DOUBLING = 3, /* the same, of one algorithm */
+    PEAL_MEMORY_HALVING = 4,
+    PEAL_MEMORY_RING = 5,
+    PEAL_MEMORY_SWING = 6,
+    PEAL_MEMORY_STAR = 7,
+    PEAL_MEMORY_TREE = 8
+} peal_memory_use;
+#define PEAL_MEMORY_USE_COUNT 9
 typedef struct peal_memory_rate {
     size_t size;
-    int exchange;   /* 0: from and to buffers that others leave alone; 1: what they have written */
-    uint64_t bytes; /* rising, for each of the two */
+    peal_memory_use use;
+    uint64_t bytes; /* rising, for each use */
     double gbs;
 } peal_memory_rate;
 /* Writes a topology of `ranks` ranks that share one memory, as measured with so many: start-up of a
- * step, what a call takes besides, at most 32 rates of either kind, of each at least one. Errors:
+ * step, what a call takes besides, at most 32 rates of each use, and
+ * at least one of the first three. Errors:
  * ARG, MEMORY, and the writer's. */
 PEAL_API PEAL_CHECK peal_status peal_memory_write(peal_ctx *ctx, uint32_t ranks, double alpha_us,
                                                   double entry_us, const peal_memory_rate *rates,
@@ -1296,7 +1339,62 @@ PEAL_API PEAL_CHECK peal_status peal_alltoallv(peal_comm *comm, const void *in,
 PEAL_API PEAL_CHECK peal_status peal_sendrecv(peal_comm *comm, const void *in, void *out,
                                               size_t count, peal_dtype dtype, uint32_t from,
                                               uint32_t to, peal_diag *diag);
+/* The table's custom collective: in holds the blocks that the rank gives, out those that it gets,
+ * each of count elements, in the order in which they are listed. Not in place; not PEAL_AVG. */
+PEAL_API PEAL_CHECK peal_status peal_custom(peal_comm *comm, const void *in, void *out,
+                                            size_t count, peal_dtype dtype, peal_op op,
+                                            peal_diag *diag);
 PEAL_API PEAL_CHECK peal_status peal_barrier(peal_comm *comm, peal_diag *diag);
+/* Calls that are started and come to their end while the caller does other things. Any number may
+ * be outstanding on a comm; they are made in the order in which they were started, one behind the
+ * other, and blocking calls behind those. All ranks start the same calls in the same order. Their
+ * buffers and counts belong to peal from the start to the end. A handle is made once and started
+ * any number of times: nothing is allocated after its creation.
+ *
+ * They go on when a thread of the caller is in peal_start, peal_test, peal_wait, peal_comm_poll or
+ * a blocking call of the comm; or all the time, by a thread of the comm (peal_comm_thread).
+ *
+ * Threads: a comm and its handles are used by one thread at a time, as ever; the comm's own thread
+ * comes on top of that one. docs/embedding.md says more. */
+typedef struct peal_pending peal_pending;
+
+/* The arguments of a collective, as the blocking calls have them. */
+typedef struct peal_call {
+    size_t size;
+    peal_collective collective;
+    const void *in;
+    void *out;
+    size_t count;
+    peal_dtype dtype;
+    peal_op op;                /* where the collective reduces */
+    uint32_t root;             /* sendrecv: who sends */
+    uint32_t peer;             /* sendrecv: who receives */
+    const size_t *send_counts; /* alltoallv; else not looked at */
+    size_t *recv_counts;       /* the same; NULL: not wanted */
+} peal_call;
+/* clang-format off */
+#define PEAL_CALL_INIT {sizeof(peal_call), PEAL_ALLREDUCE, NULL, NULL, 0, PEAL_FLOAT32, PEAL_SUM, 0, 0, NULL, NULL}
+/* clang-format on */
+
+/* A handle for a call, which is not started yet. Errors: ARG, RANGE (no row serves it), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_pending_create(peal_comm *comm, const peal_call *call,
+                                                    peal_diag *diag, peal_pending **pending_out);
+/* Waits for its end, if it is outstanding. After the comm's end nothing is but to be destroyed. */
+PEAL_API void peal_pending_destroy(peal_pending *pending);
+/* Puts the call in line. Errors: ARG (outstanding, or the comm is gone); all others are told at the
+ * end of the call. */
+PEAL_API PEAL_CHECK peal_status peal_start(peal_pending *pending, peal_diag *diag);
+/* Does not wait. *done: 1 at its end, and then the result is that of the call. Errors: as the
+ * blocking calls, ARG (not started). */
+PEAL_API PEAL_CHECK peal_status peal_test(peal_pending *pending, int *done, peal_diag *diag);
+/* The same at its end. */
+PEAL_API PEAL_CHECK peal_status peal_wait(peal_pending *pending, peal_diag *diag);
+/* Goes on with what is outstanding as far as it goes now. */
+PEAL_API void peal_comm_poll(peal_comm *comm);
+/* 1: starts a thread that goes on with what is outstanding, and sleeps when nothing is; 0: ends it,
+ * when nothing is outstanding any more. Errors: ARG, MEMORY (no thread to be had). */
+PEAL_API PEAL_CHECK peal_status peal_comm_thread(peal_comm *comm, int on, peal_diag *diag);
+
 /* Ends every operation of the world with ERR_ABORTED. Any thread. */
 PEAL_API void peal_comm_abort(peal_comm *comm);
 /* The asynchronous error: what has ended the comm, also while a call blocks in another thread.
@@ -1305,6 +1403,79 @@ PEAL_API PEAL_CHECK peal_status peal_comm_error(const peal_comm *comm, peal_diag
 /* After an error: lost[r] is 1 for each rank that is known to have ended, to be stopped or to be
  * out of reach, else 0; an entry for each rank. For peal_world_split. */
 PEAL_API PEAL_CHECK peal_status peal_comm_lost(peal_comm *comm, unsigned char *lost);
+
+/* Another table in the place of the comm's, between two calls: all ranks ask for it behind the same
+ * call, with equal tables, which must need no more memory than the one that the world was made for.
+ * All take it, or all keep the old one. Handles of pending calls stay good, counters begin anew.
+ * Errors: UNSUPPORTED (ranks are on several hosts); ARG (calls are outstanding), RANGE (too large),
+ * UNPROVEN, MEMORY: of this rank, whereupon the others get MISMATCH, as they do for unequal tables;
+ * TIMEOUT, PEER: the comm is unusable. */
+PEAL_API PEAL_CHECK peal_status peal_comm_replace(peal_comm *comm, peal_table *table,
+                                                  peal_diag *diag);
+
+/* What a comm has done by one row of its table. */
+typedef struct peal_counter {
+    size_t size;
+    peal_collective collective;
+    uint32_t root;
+    uint32_t peer;
+    uint64_t max_bytes; /* of the row */
+    char algorithm[64];
+    uint32_t engines;  /* bit 1 << engine of those that move, on any rank */
+    uint64_t calls;    /* that have ended well */
+    uint64_t bytes;    /* of their messages, as sizes are counted */
+    uint64_t staged;   /* calls whose private buffers were staged on this rank, */
+    uint64_t attached; /* and those in which others attached to them */
+    double time_us;    /* from entry to return, of calls made while the comm measured */
+} peal_counter;
+/* Of row `index`. Errors: ARG (past the last). */
+PEAL_API PEAL_CHECK peal_status peal_comm_counter(const peal_comm *comm, uint32_t index,
+                                                  peal_counter *counter);
+/* 1: calls are timed from now on, which costs two looks at the clock each; 0: they are not. */
+PEAL_API PEAL_CHECK peal_status peal_comm_measure(peal_comm *comm, int on);
+
+/* One step of a lane, as it was made. */
+typedef struct peal_trace_event {
+    size_t size;
+    uint64_t call; /* number, from 1 */
+    uint32_t row;  /* of the table */
+    uint32_t rank;
+    uint32_t lane;
+    uint32_t step; /* of the lane, as peal_table_step counts */
+    uint32_t trip;
+    int waits;         /* 1: a wait, from the first look to the last */
+    uint64_t bytes;    /* of the tile; of other engines than sm what was handed over to them */
+    uint64_t start_ns; /* monotonic clock of the host */
+    uint64_t end_ns;
+} peal_trace_event;
+/* Records the next `events` steps of this rank; 0: no more, and forgets those. When it does not
+ * record, it costs nothing. Errors: ARG (calls are outstanding), MEMORY. */
+PEAL_API PEAL_CHECK peal_status peal_comm_trace(peal_comm *comm, uint32_t events, peal_diag *diag);
+/* What was recorded, in the order in which it ended. Errors: ARG (past the last). */
+PEAL_API PEAL_CHECK peal_status peal_comm_traced(const peal_comm *comm, uint32_t index,
+                                                 peal_trace_event *event);
+/* Writes recorded steps, of any ranks of one host and in any order, as the timeline that
+ * peal_sim_write predicts ("trace"). The table is the comm's. Errors: ARG, MEMORY, and the
+ * writer's. */
+PEAL_API PEAL_CHECK peal_status peal_trace_write(const peal_table *table,
+                                                 const peal_trace_event *events, uint32_t count,
+                                                 peal_write_fn write, void *user, peal_diag *diag);
+
+/* Where a rank stands, as it has told the others. */
+typedef struct peal_rank_state {
+    size_t size;
+    int joined;
+    uint32_t pid;
+    uint32_t entered;  /* number of the last call it has entered, modulo 2^32; 0: none */
+    uint32_t returned; /* and of the last it has returned from */
+    int waits;         /* 1: in it, it has waited for some milliseconds, */
+    uint32_t lane;     /* there, */
+    uint32_t step;
+    uint32_t awaited; /* for this rank; UINT32_MAX: none */
+} peal_rank_state;
+/* Any thread, at any time: what to look at when nothing moves. Errors: ARG. */
+PEAL_API PEAL_CHECK peal_status peal_world_rank(const peal_world *world, uint32_t rank,
+                                                peal_rank_state *state);
 
 typedef struct peal_comm_info {
     size_t size;

@@ -47,12 +47,19 @@ static peal_table *read_table(const char *path)
     return table;
 }
 
+static int is_private(void)
+{
+    const char *word = getenv("PEAL_BENCH_PRIVATE");
+    return word && strcmp(word, "0") != 0;
+}
+
 static peal_table *plan_one(const peal_fabric *fabric, peal_collective collective)
 {
     peal_request request = PEAL_REQUEST_INIT;
     peal_table *table;
     request.collective = collective;
     request.max_bytes = LARGEST;
+    request.private_buffers = is_private();
     const char *tile = getenv("PEAL_BENCH_TILE");
     request.algorithm = getenv("PEAL_BENCH_ALGO");
     request.tile_bytes = tile ? strtoull(tile, NULL, 10) : 0;
@@ -97,7 +104,6 @@ static void init(int *argc, char ***argv, int *rank, int *size)
     (void)argv;
     char name[64];
     const char *path = getenv("PEAL_BENCH_TABLE");
-    const char *private_buffers = getenv("PEAL_BENCH_PRIVATE");
     (void)snprintf(name, sizeof name, "/peal_yardstick_%s", getenv("BENCH_ID"));
     check(peal_ctx_create(NULL, &ctx), "context");
     peal_table *table = path ? read_table(path) : plan_table();
@@ -106,7 +112,7 @@ static void init(int *argc, char ***argv, int *rank, int *size)
     params.heap_bytes = 2ull * LARGEST + (1u << 20);
     params.shm_name = name;
     params.attach = *rank != 0;
-    params.private_buffers = private_buffers && strcmp(private_buffers, "0") != 0;
+    params.private_buffers = is_private();
     check(peal_world_create(ctx, &params, table, &diag, &world), "world");
     check(peal_comm_create(world, table, (uint32_t)*rank, &diag, &comm), "comm");
     peal_table_destroy(table);

@@ -73,6 +73,7 @@ expect 0 "$PEAL" plan host.xml --bytes 8:1M
 expect 0 "$PEAL" fit --measure --ranks 3 --sizes 4:4K -o three.xml
 expect_out '^memory, 3 ranks: a call takes [0-9.]+ us and [0-9.]+ us a step'
 grep -q '<rate use="load" bytes="[0-9]*" gbs="[0-9.]*"/>' three.xml || die "no rate of loads"
+grep -q '<rate use="store" ' three.xml || die "no rate of stores"
 grep -q '<rate use="exchange" ' three.xml || die "no rate of exchanges"
 expect 0 "$PEAL" topo three.xml --json
 expect_json 'len(j["ranks"]) == 3'

@@ -373,23 +373,27 @@ static double planned(peal_fabric *fabric, const char *algorithm, uint64_t bytes
 /* Twice the start-up, and half the rate: what a call takes is its entry, and twice the rest. */
 START_TEST(memory_machine)
 {
-    static const peal_memory_rate fast[] = {{sizeof *fast, 0, 1024, 8}, {sizeof *fast, 1, 1024, 4}};
-    static const peal_memory_rate slow[] = {{sizeof *slow, 0, 1024, 4}, {sizeof *slow, 1, 1024, 2}};
+    static const peal_memory_rate fast[] = {{sizeof *fast, PEAL_MEMORY_LOAD, 1024, 6},
+                                            {sizeof *fast, PEAL_MEMORY_STORE, 1024, 8},
+                                            {sizeof *fast, PEAL_MEMORY_EXCHANGE, 1024, 4}};
+    static const peal_memory_rate slow[] = {{sizeof *slow, PEAL_MEMORY_LOAD, 1024, 3},
+                                            {sizeof *slow, PEAL_MEMORY_STORE, 1024, 4},
+                                            {sizeof *slow, PEAL_MEMORY_EXCHANGE, 1024, 2}};
     char one[4096] = "", two[4096] = "";
     peal_fabric *a, *b;
-    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, fast, 2, append, one, NULL), PEAL_OK);
-    ck_assert_int_eq(peal_memory_write(ctx, 4, 2, 3, slow, 2, append, two, NULL), PEAL_OK);
+    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, fast, 3, append, one, NULL), PEAL_OK);
+    ck_assert_int_eq(peal_memory_write(ctx, 4, 2, 3, slow, 3, append, two, NULL), PEAL_OK);
     ck_assert_int_eq(peal_fabric_parse(ctx, one, strlen(one), "one", NULL, NULL, &a), PEAL_OK);
     ck_assert_int_eq(peal_fabric_parse(ctx, two, strlen(two), "two", NULL, NULL, &b), PEAL_OK);
     const char *name;
     for (uint32_t i = 0; (name = peal_algorithm_name(i)) != NULL; i++)
-        for (uint64_t bytes = 64; bytes <= 1 << 20 && strstr("ring twoshot doubling halving", name);
-             bytes *= 16) {
+        for (uint64_t bytes = 64;
+             bytes <= 1 << 20 && strstr("ring pull twoshot doubling halving", name); bytes *= 16) {
             double first = planned(a, name, bytes), second = planned(b, name, bytes);
             ck_assert_msg(fabs(3 + 2 * (first - 3) - second) < 1e-3 * second, "%s %llu: %f %f",
                           name, (unsigned long long)bytes, first, second);
         }
-    /* Copying alone tells loads from exchanges. */
+    /* Copying alone tells stores from exchanges. */
     double load = planned(a, "twoshot", 1 << 20) - planned(a, "twoshot", 64);
     ck_assert(fabs(load - ((1 << 20) - 64) / 8e3) < 1e-3 * load);
     peal_fabric_destroy(a);
@@ -399,16 +403,18 @@ END_TEST
 
 START_TEST(memory_refused)
 {
-    peal_memory_rate rate[3] = {
-        {sizeof *rate, 0, 1024, 8}, {sizeof *rate, 1, 1024, 4}, {sizeof *rate, 1, 4096, 4}};
+    peal_memory_rate rate[4] = {{sizeof *rate, PEAL_MEMORY_LOAD, 1024, 8},
+                                {sizeof *rate, PEAL_MEMORY_STORE, 1024, 8},
+                                {sizeof *rate, PEAL_MEMORY_EXCHANGE, 1024, 4},
+                                {sizeof *rate, PEAL_MEMORY_EXCHANGE, 4096, 4}};
     char text[4096] = "";
-    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, rate, 1, append, text, NULL), PEAL_ERR_ARG);
-    ck_assert_int_eq(peal_memory_write(ctx, 0, 1, 3, rate, 3, append, text, NULL), PEAL_ERR_ARG);
-    ck_assert_int_eq(peal_memory_write(ctx, 4, -1, 3, rate, 3, append, text, NULL), PEAL_ERR_ARG);
-    rate[2].bytes = 1024;
-    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, rate, 3, append, text, NULL), PEAL_ERR_ARG);
-    rate[2] = (peal_memory_rate){sizeof *rate, 1, 4096, 0};
-    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, rate, 3, append, text, NULL), PEAL_ERR_ARG);
+    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, rate, 2, append, text, NULL), PEAL_ERR_ARG);
+    ck_assert_int_eq(peal_memory_write(ctx, 0, 1, 3, rate, 4, append, text, NULL), PEAL_ERR_ARG);
+    ck_assert_int_eq(peal_memory_write(ctx, 4, -1, 3, rate, 4, append, text, NULL), PEAL_ERR_ARG);
+    rate[3].bytes = 1024;
+    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, rate, 4, append, text, NULL), PEAL_ERR_ARG);
+    rate[3] = (peal_memory_rate){sizeof *rate, PEAL_MEMORY_EXCHANGE, 4096, 0};
+    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, rate, 4, append, text, NULL), PEAL_ERR_ARG);
     ck_assert_str_eq(text, "");
 }
 END_TEST

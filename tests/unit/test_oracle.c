@@ -363,15 +363,10 @@ START_TEST(every_row)
 }
 END_TEST
 
-static int near(double got, double expected)
-{
-    return fabs(got - expected) <= 1e-6 * expected;
-}
-
 /* What facts/algorithms.md states of halves and stars, among hosts with a NIC each: 2 log2 N
- * start-ups (rounded up) and 2 (N - 1) / N S, and behind what comes the reduction, gamma: 8 lanes of
- * 45 GB/s that read two and write one; of Swing by whole messages log2 N (alpha + S / beta);
- * of a star (N - 1) S in and out of one rank. */
+ * start-ups (rounded up) and 2 (N - 1) / N S, and no more than the reduction behind what comes,
+ * gamma: 8 lanes of 45 GB/s that read two and write one; of Swing by whole messages log2 N (alpha +
+ * S / beta); of a star (N - 1) S in and out of one rank. */
 START_TEST(halves_and_stars)
 {
     static const int sizes[] = {2, 3, 6, 8, 12, 16, 64, 100};
@@ -380,17 +375,19 @@ START_TEST(halves_and_stars)
     const double s = 1e9, alpha = 10, beta = 45, move = s / (beta * 1e3);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         double n = sizes[i], rounds = ceil(log2(n));
-        double gamma = 1.5 * s / (8 * 45e3);
-        double halves = 2 * rounds * alpha + (n - 1) / n * (2 * move + gamma);
+        double halves = 2 * rounds * alpha + 2 * (n - 1) / n * move;
+        double gamma = (n - 1) / n * 1.5 * s / (8 * 45e3);
         double got = planned(net_of(sizes[i], alpha, beta), "halving", s, 8).time_us;
-        ck_assert_msg(near(got, halves), "halving of %d: %.9g, not %.9g", sizes[i], got, halves);
+        ck_assert_msg(got >= halves * (1 - 1e-6) && got <= halves + gamma,
+                      "halving of %d: %.9g, not %.9g", sizes[i], got, halves);
         got = planned(net_of(sizes[i], alpha, beta), "star", s, 32).time_us;
         if (n > 2)
             ck_assert_double_gt(got, 2 * alpha + 2 * (n - 1) * move - 1);
         if (n == 2 || sizes[i] & (sizes[i] - 1)) /* of two, whole messages are less */
             continue;
         got = planned(net_of(sizes[i], alpha, beta), "swing", s, 8).time_us;
-        ck_assert_msg(near(got, halves), "swing of %d: %.9g, not %.9g", sizes[i], got, halves);
+        ck_assert_msg(got >= halves * (1 - 1e-6) && got <= halves + gamma,
+                      "swing of %d: %.9g, not %.9g", sizes[i], got, halves);
         got = planned(net_of(sizes[i], alpha, beta), "swing", 8, 1).time_us;
         ck_assert_double_lt(got, rounds * alpha + 0.1);
     }

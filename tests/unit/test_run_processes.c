@@ -299,6 +299,7 @@ START_TEST(staging_takes_no_more_than_the_heap)
     params.ranks = 2;
     params.private_buffers = 1;
     params.heap_bytes = BYTES;
+    params.attach_bytes = UINT64_MAX;
     child.table = table_for(ctx, 2, TWOSHOT);
     ck_assert_int_eq(peal_world_create(ctx, &params, child.table, NULL, &child.world), PEAL_OK);
     for (child.rank = 0; child.rank < 2; child.rank++) {

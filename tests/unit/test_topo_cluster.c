@@ -28,7 +28,8 @@ static void made(const char *text)
 /* ---- the grammar */
 
 #define RATES                                                                                      \
-    "<rate use=\"load\" bytes=\"8\" gbs=\"1\"/><rate use=\"exchange\" bytes=\"8\" gbs=\"1\"/>"
+    "<rate use=\"load\" bytes=\"8\" gbs=\"1\"/><rate use=\"store\" bytes=\"8\" gbs=\"1\"/>"        \
+    "<rate use=\"exchange\" bytes=\"8\" gbs=\"1\"/>"
 
 static const char *const good[] = {
     "<peal version=\"1\"><host ranks=\"8\"/></peal>",
@@ -48,7 +49,8 @@ static const char *const good[] = {
     "<peal version=\"1\"><host ranks=\"1\"/><reduce gbs=\"1\"/><reduce gbs=\"2\"/></peal>",
     "<peal version=\"1\"><host ranks=\"4\"/><memory entry-us=\"0.5\"><rate use=\"load\" "
     "bytes=\"1024\" gbs=\"4\"/><rate use=\"load\" bytes=\"4096\" gbs=\"8\"/><rate "
-    "use=\"exchange\" bytes=\"64\" gbs=\"1\"/></memory></peal>",
+    "use=\"store\" bytes=\"8\" gbs=\"1\"/><rate use=\"exchange\" bytes=\"64\" gbs=\"1\"/></memory>"
+    "</peal>",
 };
 
 static const char *const bad[] = {
@@ -99,7 +101,7 @@ static const char *const bad[] = {
     "<peal version=\"1\"><host ranks=\"8\"/><memory/></peal>",
     "<peal version=\"1\"><host ranks=\"8\"/><memory entry-us=\"-1\">" RATES "</memory></peal>",
     "<peal version=\"1\"><host ranks=\"8\"/><memory>" RATES "<x/></memory></peal>",
-    "<peal version=\"1\"><host ranks=\"8\"/><memory>" RATES "<rate use=\"store\" bytes=\"9\" "
+    "<peal version=\"1\"><host ranks=\"8\"/><memory>" RATES "<rate use=\"push\" bytes=\"9\" "
     "gbs=\"1\"/></memory></peal>",
     "<peal version=\"1\"><host ranks=\"8\"/><memory>" RATES "<rate use=\"load\" bytes=\"9\"/>"
     "</memory></peal>",
@@ -412,7 +414,8 @@ START_TEST(rates_of_one_memory)
     char text[1024];
     (void)snprintf(text, sizeof text, "%s%s", head,
                    "<rate use=\"load\" bytes=\"1000\" gbs=\"2\"/><rate use=\"load\" bytes=\"3000\" "
-                   "gbs=\"1\"/><rate use=\"exchange\" bytes=\"64\" gbs=\"4\"/></memory></peal>");
+                   "gbs=\"1\"/><rate use=\"exchange\" bytes=\"64\" gbs=\"4\"/><rate use=\"store\" "
+                   "bytes=\"64\" gbs=\"8\"/></memory></peal>");
     made(text);
     const struct topo_memory *memory = peal_topo_memory(fabric);
     ck_assert_ptr_nonnull(memory);
@@ -422,6 +425,7 @@ START_TEST(rates_of_one_memory)
     ck_assert(near(peal_topo_memory_us(memory, TOPO_USE_LOAD, 2000), 1.75));
     ck_assert(near(peal_topo_memory_us(memory, TOPO_USE_LOAD, 6000), 6));
     ck_assert(near(peal_topo_memory_us(memory, TOPO_USE_EXCHANGE, 6000), 1.5));
+    ck_assert(near(peal_topo_memory_us(memory, TOPO_USE_STORE, 6000), 0.75));
     uint64_t digest = about().digest;
     made("<peal version=\"1\"><host ranks=\"4\"/></peal>");
     ck_assert_ptr_null(peal_topo_memory(fabric));
@@ -432,7 +436,7 @@ START_TEST(rates_of_one_memory)
     refused(text, 1, 95, "rising sizes");
     (void)snprintf(text, sizeof text, "%s%s", head,
                    "<rate use=\"load\" bytes=\"9\" gbs=\"2\"/></memory></peal>");
-    refused(text, 1, 38, "a <rate use=\"exchange\">");
+    refused(text, 1, 36, "a <rate> of load, of store and of exchange");
 }
 END_TEST
 

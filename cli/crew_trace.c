@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The measured timeline of a run, as a file. */
+#include "yard.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static peal_status write_file(void *user, const char *data, size_t bytes)
+{
+    return fwrite(data, 1, bytes, user) == bytes ? PEAL_OK : PEAL_ERR_IO;
+}
+
+/* Of all ranks behind one another. */
+static peal_trace_event *gather(const struct yard *yard, uint32_t *count)
+{
+    *count = 0;
+    for (uint32_t r = 0; r < yard->ranks; r++)
+        *count += yard->traced[r];
+    peal_trace_event *all = need(malloc((*count + 1) * sizeof *all)), *at = all;
+    for (uint32_t r = 0; r < yard->ranks; r++) {
+        memcpy(at, &yard->trace[(size_t)r * TRACE_EVENTS], yard->traced[r] * sizeof *at);
+        at += yard->traced[r];
+        if (yard->traced[r] == TRACE_EVENTS)
+            say(SAY_NOTE, "rank %lu made more than %u steps; the trace has the first of them",
+                (unsigned long)r, TRACE_EVENTS);
+    }
+    return all;
+}
+
+int crew_trace(const struct crew *crew, const struct yard *yard)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    uint32_t count;
+    FILE *file = fopen(crew->trace, "w");
+    if (!file) {
+        say(SAY_ERROR, "cannot write %s: %s", crew->trace, strerror(errno));
+        return EXIT_RUNTIME;
+    }
+    peal_trace_event *events = gather(yard, &count);
+    peal_status status = peal_trace_write(crew->table, events, count, write_file, file, &diag);
+    free(events);
+    if (fclose(file) == 0 && status == PEAL_OK)
+        return EXIT_YES;
+    say(SAY_ERROR, "cannot write %s", crew->trace);
+    return EXIT_RUNTIME;
+}

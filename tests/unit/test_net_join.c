@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: threads */
+/* Ranks of two hosts, as threads that know each other by the network and by shared segments only:
+ * meeting, calls over several sockets, exchanges, splits, and what is refused. */
+#include "net.h"
+#include "support.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RANKS 4u
+#define BIG (600u << 10) /* elements: more than a frame for each of several sockets */
+
+static struct test_heap heap;
+static peal_ctx *ctx;
+static peal_table *four;
+static peal_table *two;
+
+static peal_table *table_of(peal_collective collective, const uint32_t *group, uint32_t count)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_fabric *fabric;
+    peal_table *table;
+    peal_request request = PEAL_REQUEST_INIT;
+    const char *path = test_source_path("examples/topologies/cluster-h100-2.xml");
+    ck_assert_msg(peal_fabric_load(ctx, path, &diag, &fabric) == PEAL_OK, "%s", diag.text);
+    request.collective = collective;
+    request.ranks = request.group_size = count;
+    request.group = group;
+    request.min_bytes = 8;
+    request.max_bytes = 16 << 20;
+    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
+                  diag.text);
+    ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s", diag.text);
+    ck_assert_msg(peal_table_verify(table, NULL, NULL, NULL, &diag) == PEAL_OK, "%s", diag.text);
+    peal_fabric_destroy(fabric);
+    return table;
+}
+
+static void set_up(void)
+{
+    static const uint32_t group[RANKS] = {0, 1, 8, 9};
+    static const uint32_t pair[2] = {0, 8};
+    ctx = test_ctx(&heap);
+    four = table_of(PEAL_ALLREDUCE, group, RANKS);
+    peal_table *counted = table_of(PEAL_ALLTOALLV, group, RANKS);
+    ck_assert_int_eq(peal_table_join(four, counted, NULL), PEAL_OK);
+    peal_table_destroy(counted);
+    ck_assert_int_eq(peal_table_verify(four, NULL, NULL, NULL, NULL), PEAL_OK);
+    two = table_of(PEAL_ALLREDUCE, pair, 2);
+}
+
+static void tear_down(void)
+{
+    peal_table_destroy(four);
+    peal_table_destroy(two);
+    peal_ctx_destroy(ctx);
+    ck_assert_int_eq(heap.blocks, 0);
+}
+
+/* ---- ranks as threads */
+
+struct member;
+typedef void (*member_fn)(struct member *self, peal_comm *comm);
+
+struct member {
+    uint32_t rank;
+    const peal_id *id;
+    peal_meeting *meeting;
+    uint32_t sockets;
+    uint64_t chaos;
+    member_fn body;
+    peal_world *world;
+    pthread_t thread;
+    peal_status status;
+    char text[512];
+    uint32_t wrong;
+};
+
+static void *member_main(void *user)
+{
+    struct member *self = user;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
+    peal_comm *comm = NULL;
+    params.rank = self->rank;
+    params.ranks = RANKS;
+    params.id = self->id;
+    params.meeting = self->meeting;
+    params.host = self->rank < 2 ? "left" : "right";
+    params.sockets = self->sockets;
+    params.heap_bytes = 32 << 20;
+    params.timeout_ms = 60000;
+    params.chaos_seed = self->chaos;
+    self->status = peal_world_join(ctx, &params, four, &diag, &self->world);
+    if (self->status == PEAL_OK)
+        self->status = peal_comm_create(self->world, four, self->rank, &diag, &comm);
+    if (self->status == PEAL_OK)
+        self->body(self, comm);
+    else
+        (void)snprintf(self->text, sizeof self->text, "%s", diag.text);
+    peal_comm_destroy(comm);
+    peal_world_destroy(self->world);
+    return NULL;
+}
+
+static void run_members(member_fn body, uint32_t sockets, uint64_t chaos)
+{
+    struct member members[RANKS] = {{0}};
+    peal_id id;
+    peal_meeting *meeting;
+    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &meeting, &id), PEAL_OK);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        members[r] = (struct member){.rank = r,
+                                     .id = &id,
+                                     .meeting = r ? NULL : meeting,
+                                     .sockets = sockets,
+                                     .chaos = chaos,
+                                     .body = body};
+        ck_assert_int_eq(pthread_create(&members[r].thread, NULL, member_main, &members[r]), 0);
+    }
+    for (uint32_t r = 0; r < RANKS; r++)
+        (void)pthread_join(members[r].thread, NULL);
+    for (uint32_t r = 0; r < RANKS; r++)
+        ck_assert_msg(members[r].status == PEAL_OK && members[r].wrong == 0, "rank %u: %d, %u: %s",
+                      r, members[r].status, members[r].wrong, members[r].text);
+}
+
+static void expect_ok(struct member *self, peal_status status, const peal_diag *diag)
+{
+    if (status == PEAL_OK || self->status != PEAL_OK)
+        return;
+    self->status = status;
+    (void)snprintf(self->text, sizeof self->text, "%s", diag->text);
+}
+
+/* An allreduce whose elements are all known. */
+static void reduce_once(struct member *self, peal_comm *comm, uint32_t rank, uint32_t ranks,
+                        size_t count, int in_place)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    int32_t *in = malloc((count + 1) * sizeof *in);
+    int32_t *out = in_place ? in : malloc((count + 1) * sizeof *out);
+    for (size_t i = 0; i < count; i++)
+        in[i] = (int32_t)(i % 1000 * (rank + 1));
+    out[count] = -7;
+    expect_ok(self, peal_allreduce(comm, in, out, count, PEAL_INT32, PEAL_SUM, &diag), &diag);
+    for (size_t i = 0; i < count && self->status == PEAL_OK; i++)
+        self->wrong += out[i] != (int32_t)(i % 1000 * (ranks * (ranks + 1) / 2));
+    self->wrong += out[count] != -7;
+    if (!in_place)
+        free(out);
+    free(in);
+}
+
+/* ---- calls */
+
+static void body_calls(struct member *self, peal_comm *comm)
+{
+    static const size_t counts[] = {1, 0, 33, 4096, BIG, 2, 100000};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        reduce_once(self, comm, self->rank, RANKS, counts[i], i % 2 == 1);
+}
+
+static void body_counted(struct member *self, peal_comm *comm)
+{
+    static const size_t block = 700;
+    peal_diag diag = PEAL_DIAG_INIT;
+    for (uint32_t call = 0; call < 5; call++) {
+        size_t send[RANKS], got[RANKS];
+        int32_t in[RANKS * 700], out[RANKS * 700];
+        for (uint32_t r = 0; r < RANKS; r++)
+            send[r] = (self->rank * 7 + r * 13 + call * 101) % (block + 1);
+        for (uint32_t i = 0; i < RANKS * block; i++)
+            in[i] = (int32_t)(self->rank * 10000 + i);
+        memset(out, 0xff, sizeof out);
+        expect_ok(self, peal_alltoallv(comm, in, send, out, got, block, PEAL_INT32, &diag), &diag);
+        for (uint32_t r = 0; r < RANKS && self->status == PEAL_OK; r++) {
+            size_t want = (r * 7 + self->rank * 13 + call * 101) % (block + 1);
+            self->wrong += got[r] != want;
+            for (size_t i = 0; i < block; i++) {
+                int32_t sent = (int32_t)(r * 10000 + self->rank * block + i);
+                self->wrong += out[r * block + i] != (i < want ? sent : -1);
+            }
+        }
+    }
+}
+
+START_TEST(test_calls)
+{
+    static const uint32_t sockets[] = {1, 2, 8};
+    run_members(body_calls, sockets[_i % 3], _i < 3 ? 0 : 77);
+}
+END_TEST
+
+START_TEST(test_counted)
+{
+    run_members(body_counted, 2, 0);
+}
+END_TEST
+
+/* ---- exchanges and splits */
+
+static void body_exchange(struct member *self, peal_comm *comm)
+{
+    static char all[RANKS][RANKS * JOB_EXCHANGE_MAX];
+    static const size_t sizes[] = {1, 0, 8, JOB_EXCHANGE_MAX};
+    char *mine = malloc(JOB_EXCHANGE_MAX);
+    peal_diag diag = PEAL_DIAG_INIT;
+    (void)comm;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        memset(mine, (int)(10 * i + self->rank), JOB_EXCHANGE_MAX);
+        expect_ok(self, peal_world_exchange(self->world, mine, sizes[i], all[self->rank], &diag),
+                  &diag);
+        for (uint32_t r = 0; r < RANKS; r++)
+            for (size_t k = 0; k < sizes[i]; k += 97)
+                self->wrong += all[self->rank][r * sizes[i] + k] != (char)(10 * i + r);
+    }
+    self->wrong +=
+        peal_world_exchange(self->world, mine, JOB_EXCHANGE_MAX + 1, mine, NULL) != PEAL_ERR_ARG;
+    self->wrong += strcmp(peal_world_host(self->world, 3), "right") != 0;
+    self->wrong += peal_world_host(self->world, RANKS) != NULL;
+    free(mine);
+}
+
+static void body_split(struct member *self, peal_comm *comm)
+{
+    uint32_t half[2] = {self->rank % 2, self->rank % 2 + 2}; /* across the hosts */
+    uint32_t others[2] = {1 - self->rank % 2, 3 - self->rank % 2};
+    uint32_t twice[2] = {self->rank, self->rank};
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_world *world = NULL;
+    peal_comm *part = NULL;
+    uint32_t place = self->rank / 2;
+    self->wrong += peal_world_split(self->world, others, 2, two, NULL, &world) != PEAL_ERR_ARG;
+    self->wrong += peal_world_split(self->world, twice, 2, two, NULL, &world) != PEAL_ERR_ARG;
+    self->wrong += peal_world_split(self->world, half, 2, four, NULL, &world) != PEAL_ERR_ARG;
+    for (int round = 0; round < 2; round++) {
+        expect_ok(self, peal_world_split(self->world, half, 2, two, &diag, &world), &diag);
+        if (self->status != PEAL_OK)
+            return;
+        expect_ok(self, peal_comm_create(world, two, place, &diag, &part), &diag);
+        for (size_t count = 1; count < 40000 && self->status == PEAL_OK; count *= 9) {
+            reduce_once(self, part, place, 2, count, 0);
+            reduce_once(self, comm, self->rank, RANKS, count, 0); /* the first one goes on */
+        }
+        peal_comm_destroy(part);
+        peal_world_destroy(world);
+        part = NULL;
+    }
+}
+
+START_TEST(test_exchange)
+{
+    run_members(body_exchange, 1, 0);
+}
+END_TEST
+
+START_TEST(test_split)
+{
+    run_members(body_split, 2, 0);
+}
+END_TEST
+
+/* ---- not waiting */
+
+START_TEST(test_start)
+{
+    peal_id id;
+    peal_meeting *meeting;
+    peal_join *join;
+    peal_world *world = NULL;
+    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
+    ck_assert_int_eq(peal_meeting_open(ctx, "127.0.0.1", 0, NULL, &meeting, &id), PEAL_OK);
+    params.ranks = RANKS;
+    params.id = &id;
+    params.meeting = meeting;
+    params.timeout_ms = _i ? 100 : 100000;
+    ck_assert_int_eq(peal_join_start(ctx, &params, four, NULL, &join), PEAL_OK);
+    ck_assert_int_eq(peal_join_test(join, 0, NULL, &world), PEAL_AGAIN);
+    if (_i) { /* nobody else comes */
+        peal_diag diag = PEAL_DIAG_INIT;
+        ck_assert_int_eq(peal_join_test(join, 60000, &diag, &world), PEAL_ERR_TIMEOUT);
+        ck_assert_str_eq(diag.text, "3 of 4 ranks did not come within 100 ms: 1, 2, 3");
+        ck_assert_int_eq(peal_join_test(join, 0, NULL, &world), PEAL_ERR_ARG);
+    }
+    peal_join_end(join);
+    peal_join_end(NULL);
+    ck_assert_ptr_null(world);
+}
+END_TEST
+
+START_TEST(test_arguments)
+{
+    peal_id id = {{0}};
+    peal_world *world = NULL;
+    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
+    ck_assert_int_eq(peal_world_join(ctx, &params, four, NULL, &world), PEAL_ERR_ARG);
+    params.ranks = RANKS;
+    ck_assert_int_eq(peal_world_join(ctx, &params, four, NULL, &world), PEAL_ERR_ARG);
+    params.address = "127.0.0.1";
+    ck_assert_int_eq(peal_world_join(ctx, &params, four, NULL, &world), PEAL_ERR_ARG);
+    params.port = 70000;
+    ck_assert_int_eq(peal_world_join(ctx, &params, four, NULL, &world), PEAL_ERR_ARG);
+    params.port = 29999;
+    params.rank = RANKS;
+    ck_assert_int_eq(peal_world_join(ctx, &params, four, NULL, &world), PEAL_ERR_ARG);
+    params.rank = 1;
+    params.sockets = 9;
+    ck_assert_int_eq(peal_world_join(ctx, &params, four, NULL, &world), PEAL_ERR_ARG);
+    params.sockets = 0;
+    params.id = &id; /* that is none */
+    ck_assert_int_eq(peal_world_join(ctx, &params, four, NULL, &world), PEAL_ERR_ARG);
+    params.id = NULL;
+    params.address = "192.0.2.7"; /* of no host, and there is no key */
+    ck_assert_int_eq(peal_world_join(ctx, &params, four, NULL, &world), PEAL_ERR_ARG);
+    ck_assert_ptr_null(world);
+    ck_assert_int_eq(peal_world_exchange(NULL, NULL, 0, NULL, NULL), PEAL_ERR_ARG);
+    ck_assert_ptr_null(peal_world_host(NULL, 0));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("net join");
+    TCase *joined = tcase_create("joined");
+    tcase_set_timeout(joined, 200);
+    tcase_add_checked_fixture(joined, set_up, tear_down);
+    tcase_add_loop_test(joined, test_calls, 0, 4);
+    tcase_add_test(joined, test_counted);
+    tcase_add_test(joined, test_exchange);
+    tcase_add_test(joined, test_split);
+    tcase_add_loop_test(joined, test_start, 0, 2);
+    tcase_add_test(joined, test_arguments);
+    suite_add_tcase(suite, joined);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
