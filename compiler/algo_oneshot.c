@@ -71,9 +71,6 @@ static peal_status enumerate(struct planner *planner)
     if (group->n < 2 || group->n > ONESHOT_RANKS_MAX || group->nhosts > 1 || !group->direct_hosts ||
         (copied && !peal_plan_collective(planner->request.collective)->reduces))
         return PEAL_OK;
-    if (planner->corner == CORNER_COPY &&
-        !peal_plan_collective(planner->request.collective)->reduces)
-        return PEAL_OK; /* packets are the lanes' own */
     for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX;
          channels = asked ? UINT32_MAX : channels * 2) {
         if (channels > 1 && !group->accelerators)
