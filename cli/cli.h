@@ -60,7 +60,7 @@ struct cli {
     char **operand;
     uint32_t operands;
     struct team team;
-    struct launch *launch; /* launch.h */
+    struct launch *launch;            /* launch.h */
     const char *policy[POLICIES_MAX]; /* every --policy */
     uint32_t policies;
     peal_policy *made; /* of them */

@@ -279,7 +279,7 @@ int check_decided(const struct cli *cli, const peal_table *table)
         OPT_ALGORITHM, OPT_CHANNELS,   OPT_GATEWAYS,      OPT_TILE,    OPT_SCRATCH, OPT_ENGINE,
         OPT_SM_PRICE,  OPT_NCCL_GRAPH, OPT_DETERMINISTIC, OPT_MAX_SMS, OPT_ZERO_SM, OPT_GROUP,
         OPT_SIBLINGS,  OPT_GRID,       OPT_AXIS,          OPT_INCAST,  OPT_LEVELS,  OPT_INNER,
-        OPT_OUTER,     OPT_WIRE,       OPT_DEPTH,     OPT_POLICY};
+        OPT_OUTER,     OPT_WIRE,       OPT_DEPTH,         OPT_POLICY};
     peal_table_info info = {.size = sizeof info};
     uint32_t ranks;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));

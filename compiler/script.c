@@ -74,7 +74,8 @@ static peal_status set_blocks(peal_schedule *script, const peal_schedule_params 
     return PEAL_OK;
 }
 
-static peal_status set_head(peal_schedule *script, const peal_schedule_params *params, peal_diag *diag)
+static peal_status set_head(peal_schedule *script, const peal_schedule_params *params,
+                            peal_diag *diag)
 {
     peal_status status = peal_plan_create_head(script->ctx, params->ranks, &script->head);
     if (status != PEAL_OK)
@@ -94,7 +95,7 @@ static peal_status set_head(peal_schedule *script, const peal_schedule_params *p
 }
 
 peal_status peal_schedule_create(peal_ctx *ctx, const peal_schedule_params *given, peal_diag *diag,
-                               peal_schedule **script_out)
+                                 peal_schedule **script_out)
 {
     peal_schedule_params params;
     if (!ctx || !given || !script_out)
@@ -211,7 +212,8 @@ static peal_status append(peal_schedule *script, const peal_schedule_step *step)
     return PEAL_OK;
 }
 
-peal_status peal_schedule_add(peal_schedule *script, const peal_schedule_step *given, peal_diag *diag)
+peal_status peal_schedule_add(peal_schedule *script, const peal_schedule_step *given,
+                              peal_diag *diag)
 {
     peal_schedule_step step;
     if (!script || !given || peal_import(&step, sizeof step, given) != PEAL_OK)

@@ -412,9 +412,9 @@ static peal_status run(struct loading *l, const char *text, size_t bytes, peal_d
     return l->diag.status;
 }
 
-peal_status peal_schedule_load(peal_ctx *ctx, const peal_fabric *fabric, const peal_request *request,
-                             const char *text, size_t bytes, const char *name, peal_diag *diag,
-                             peal_schedule **script_out)
+peal_status peal_schedule_load(peal_ctx *ctx, const peal_fabric *fabric,
+                               const peal_request *request, const char *text, size_t bytes,
+                               const char *name, peal_diag *diag, peal_schedule **script_out)
 {
     peal_request own;
     if (!ctx || !fabric || !request || !text || !name || !script_out)

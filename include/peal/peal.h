@@ -524,14 +524,15 @@ typedef struct peal_schedule_step {
 } peal_schedule_step;
 
 /* Errors: ARG, LIMIT (ranks above 256), MEMORY. */
-PEAL_API PEAL_CHECK peal_status peal_schedule_create(peal_ctx *ctx, const peal_schedule_params *params,
-                                                   peal_diag *diag, peal_schedule **script_out);
+PEAL_API PEAL_CHECK peal_status peal_schedule_create(peal_ctx *ctx,
+                                                     const peal_schedule_params *params,
+                                                     peal_diag *diag, peal_schedule **script_out);
 PEAL_API void peal_schedule_destroy(peal_schedule *script);
 PEAL_API const char *peal_schedule_name(const peal_schedule *script); /* lives as long as it does */
 /* Appends a step; each is as if those before were over. Errors: ARG (what there is not: a rank, a
  * chunk), LIMIT, MEMORY, with path and line. */
-PEAL_API PEAL_CHECK peal_status peal_schedule_add(peal_schedule *script, const peal_schedule_step *step,
-                                                peal_diag *diag);
+PEAL_API PEAL_CHECK peal_status peal_schedule_add(peal_schedule *script,
+                                                  const peal_schedule_step *step, peal_diag *diag);
 /* What follows is done by lanes of its own, on one tile while others are at the next. */
 PEAL_API PEAL_CHECK peal_status peal_schedule_stage(peal_schedule *script, peal_diag *diag);
 /* Follows every contribution through the steps. Errors: UNPROVEN, with path and line: a step moves
@@ -543,9 +544,9 @@ PEAL_API PEAL_CHECK peal_status peal_schedule_check(const peal_schedule *script,
  * ARG, UNSUPPORTED (it serves another collective; or a library without Lua), INPUT and UNPROVEN
  * with path and line, LIMIT, MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_schedule_load(peal_ctx *ctx, const peal_fabric *fabric,
-                                                 const peal_request *request, const char *text,
-                                                 size_t bytes, const char *name, peal_diag *diag,
-                                                 peal_schedule **script_out);
+                                                   const peal_request *request, const char *text,
+                                                   size_t bytes, const char *name, peal_diag *diag,
+                                                   peal_schedule **script_out);
 
 typedef struct peal_table_info {
     size_t size;
@@ -648,8 +649,7 @@ typedef struct peal_script {
  * the calls that led there), LIMIT (a script's budget or memory was used up), UNSUPPORTED (built
  * without Lua), MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_policy_create(peal_ctx *ctx, const peal_script *scripts,
-                                                   uint32_t count,
-                                                   const peal_script_limits *limits,
+                                                   uint32_t count, const peal_script_limits *limits,
                                                    peal_diag *diag, peal_policy **policy_out);
 PEAL_API void peal_policy_destroy(peal_policy *policy);
 /* What scripts can reach, for editors: annotations of the Lua language server. Errors: UNSUPPORTED,
