@@ -63,7 +63,7 @@ static peal_status plan_request(lua_State *L, const peal_fabric *fabric, peal_re
     peal_status status = PEAL_OK;
     if (text)
         status = peal_schedule_load(module_ctx(L), fabric, request, text, strlen(text), name, diag,
-                                  &script);
+                                    &script);
     if (status == PEAL_OK && script) {
         request->schedule = script;
         request->algorithm = peal_schedule_name(script);

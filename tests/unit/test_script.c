@@ -57,13 +57,13 @@ static peal_status try_step(peal_schedule *script, int reduces, uint32_t chunk, 
                             uint32_t to, uint32_t line, peal_diag *diag)
 {
     peal_schedule_step step = {.size = sizeof step,
-                             .reduces = reduces,
-                             .chunk = chunk,
-                             .nfrom = 1,
-                             .nto = 1,
-                             .from = &from,
-                             .to = &to,
-                             .line = line};
+                               .reduces = reduces,
+                               .chunk = chunk,
+                               .nfrom = 1,
+                               .nto = 1,
+                               .from = &from,
+                               .to = &to,
+                               .line = line};
     return peal_schedule_add(script, &step, diag);
 }
 
@@ -280,7 +280,7 @@ static uint32_t wants(peal_collective c, uint32_t n, uint32_t root, uint32_t blo
 }
 
 static peal_schedule *random_script(peal_ctx *ctx, struct dice *dice, peal_collective c, uint32_t n,
-                                  uint32_t root)
+                                    uint32_t root)
 {
     uint32_t blocks = c == PEAL_ALLTOALL ? n * n : has_blocks(c) ? n : 1;
     uint32_t each = 1 + roll(dice, blocks > 1 ? 2 : 6), owner[2 * RANKS * RANKS], want[RANKS];

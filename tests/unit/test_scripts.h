@@ -44,7 +44,7 @@ static peal_fabric *scripts_fabric(peal_ctx *ctx, const char *name)
 }
 
 static peal_schedule *scripts_load(peal_ctx *ctx, const peal_fabric *fabric,
-                                 const peal_request *request, const char *file)
+                                   const peal_request *request, const char *file)
 {
     static char text[1 << 16];
     char path[4096];
