@@ -65,7 +65,7 @@ ranks() {
     for ((r = 0; r < ${#on[@]}; r++)); do
         wait "${pids[r]}" || { cp "err.$r" err && die "rank $r of $*"; }
     done
-    us=$(python3 -c 'import json; print(json.load(open("out.0"))["time_best_us"])')
+    us=$(python3 -c 'import json; print(json.load(open("out.0")).get("time_best_us", 0))')
 }
 
 predicted() { # predicted ARG...: of a topology, in us
