@@ -9,7 +9,6 @@
  */
 #include "clock.h"
 #include "comm.h"
-#include "far.h"
 
 #include <sched.h>
 #include <string.h>
@@ -52,17 +51,6 @@ static void finish(struct peal_comm *comm, peal_status status)
     comm->lined = queue->threaded || queue->head;
 }
 
-static peal_status go_on(struct peal_comm *comm, struct rt_row *row, struct rt_progress *progress,
-                         int sleeps, peal_diag *diag)
-{
-    peal_status status = rt_pass(comm, row, progress, diag);
-    if (status == PEAL_OK && progress->running && !progress->moved)
-        status = rt_idle(comm, row, sleeps, diag);
-    if (status != PEAL_OK)
-        rt_far_cut(comm);
-    return status;
-}
-
 /* One step of the first in line. *moved: there was something to do. */
 static peal_status step(struct peal_comm *comm, struct peal_pending *first, int *moved, int sleeps)
 {
@@ -74,10 +62,13 @@ static peal_status step(struct peal_comm *comm, struct peal_pending *first, int 
         rt_begin(comm, row);
         first->row = row;
     }
-    PEAL_TRY(go_on(comm, first->row, &progress, sleeps, diag));
+    PEAL_TRY(rt_pass(comm, first->row, &progress, diag));
     *moved |= progress.moved;
-    if (progress.running)
+    if (progress.running) {
+        if (!progress.moved)
+            PEAL_TRY(rt_idle(comm, first->row, sleeps, diag));
         return PEAL_AGAIN;
+    }
     *moved = 1;
     return rt_call_end(comm, &first->call, first->row, diag);
 }
