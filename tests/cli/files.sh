@@ -122,7 +122,7 @@ expect 2 "$PEAL" plan all.peal --collective gather --root 1
 expect_err 'the plan has no gather'
 expect 2 "$PEAL" plan x.peal --collective gather
 expect 2 "$PEAL" verify x.peal --root 1
-expect 3 "$PEAL" compile "$h100" --ranks 2 --collective alltoall,allreduce --algorithm oneshot -o none
+expect 3 "$PEAL" compile "$h100" --ranks 2 --collective alltoall,allreduce --algorithm tree -o none
 expect 0 "$PEAL" compile "$h100" --ranks 4 --bytes 1M --collective all --algorithm tree -o none
 expect_err 'note: tree is left out: it does not serve alltoall'
 rm none

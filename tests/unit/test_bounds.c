@@ -78,7 +78,7 @@ START_TEST(no_plan_beats_its_bound)
         (void)strncat(path, file->d_name, sizeof path - strlen(path) - 1);
         if (peal_fabric_load(ctx, path, NULL, &fabric) != PEAL_OK)
             continue; /* no accelerators, or no topology */
-        for (unsigned c = 0; c < PEAL_COLLECTIVE_COUNT; c++)
+        for (unsigned c = 0; c < PEAL_CUSTOM; c++)
             for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
                 peal_request request = PEAL_REQUEST_INIT;
                 peal_row_info row = {.size = sizeof row};

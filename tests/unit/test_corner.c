@@ -115,7 +115,7 @@ START_TEST(within_a_budget)
 {
     load("dgx-h100");
     for (uint32_t sms = 1; sms <= 16; sms++)
-        for (int c = 0; c < PEAL_COLLECTIVE_COUNT; c++) {
+        for (int c = 0; c < PEAL_CUSTOM; c++) {
             peal_request request = PEAL_REQUEST_INIT;
             request.collective = (peal_collective)c;
             request.max_sms = sms;

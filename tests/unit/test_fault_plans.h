@@ -139,8 +139,8 @@ static inline char *plan_drawn(peal_ctx *ctx, struct subject *s)
 static inline int subject_of(peal_ctx *ctx, uint32_t index, struct subject *s)
 {
     s->machine = (enum machine)(index % MACHINES);
-    s->collective = (peal_collective)(index / MACHINES % PEAL_COLLECTIVE_COUNT);
-    s->algorithm = peal_algorithm_name(index / MACHINES / PEAL_COLLECTIVE_COUNT);
+    s->collective = (peal_collective)(index / MACHINES % PEAL_CUSTOM);
+    s->algorithm = peal_algorithm_name(index / MACHINES / PEAL_CUSTOM);
     rng = 0x2545F4914F6CDD1Dull ^ (uint64_t)(index + 1) << 20;
     for (int i = 0; i < 8; i++)
         (void)random_below(2);
@@ -152,7 +152,7 @@ static inline uint32_t subjects(void)
     uint32_t algorithms = 0;
     while (peal_algorithm_name(algorithms))
         algorithms++;
-    return algorithms * PEAL_COLLECTIVE_COUNT * MACHINES;
+    return algorithms * PEAL_CUSTOM * MACHINES;
 }
 
 #endif

@@ -214,7 +214,7 @@ static void plant_faults(uint32_t first, uint32_t stride, uint32_t *served)
             continue;
         if (met++ % stride == first) {
             plant_in(ctx, &s);
-            served[i / MACHINES / PEAL_COLLECTIVE_COUNT]++;
+            served[i / MACHINES / PEAL_CUSTOM]++;
         }
         free(s.text);
     }

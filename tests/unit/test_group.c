@@ -157,7 +157,7 @@ START_TEST(bounds_of_groups)
     for (size_t h = 0; h < sizeof hosts / sizeof hosts[0]; h++) {
         peal_fabric *fabric = cluster(hosts[h], 4);
         for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++)
-            for (unsigned c = 0; c < PEAL_COLLECTIVE_COUNT; c++)
+            for (unsigned c = 0; c < PEAL_CUSTOM; c++)
                 for (uint64_t bytes = 1 << 10; bytes <= LARGE; bytes <<= 12) {
                     peal_request request = request_of((peal_collective)c, bytes);
                     request.group = groups[g].rank;

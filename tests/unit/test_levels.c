@@ -188,7 +188,7 @@ START_TEST(near_the_bound)
     peal_ctx *ctx = test_ctx(&heap);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         peal_fabric *fabric = load(ctx, rows[i].file);
-        for (unsigned c = 0; c < PEAL_COLLECTIVE_COUNT; c++) {
+        for (unsigned c = 0; c < PEAL_CUSTOM; c++) {
             peal_request request = request_for((peal_collective)c, 1ull << 30);
             peal_row_info row = {.size = sizeof row};
             peal_table *table;

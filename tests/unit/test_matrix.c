@@ -80,7 +80,7 @@ START_TEST(what_is_planned_is_proven)
     rng = 0x9E3779B97F4A7C15ull;
     for (uint32_t a = 0; peal_algorithm_name(a); a++) {
         uint32_t rows = 0;
-        for (int c = 0; c < PEAL_COLLECTIVE_COUNT; c++)
+        for (int c = 0; c < PEAL_CUSTOM; c++)
             rows += sampled(peal_algorithm_name(a), (peal_collective)c);
         printf("%-13s %4u plans proven\n", peal_algorithm_name(a), rows);
         ck_assert_msg(rows > 0, "no plan of %s", peal_algorithm_name(a));

@@ -286,7 +286,7 @@ START_TEST(one_way_streets)
     for (unsigned i = 2; i < 5; i++)
         links[i][0] = 1;
     peal_fabric *fabric = mesh(5, 40);
-    for (unsigned c = 0; c < PEAL_COLLECTIVE_COUNT; c++) {
+    for (unsigned c = 0; c < PEAL_CUSTOM; c++) {
         static const unsigned served = 1u << PEAL_ALLGATHER | 1u << PEAL_REDUCE_SCATTER |
                                        1u << PEAL_ALLREDUCE | 1u << PEAL_BROADCAST |
                                        1u << PEAL_REDUCE;

@@ -97,7 +97,7 @@ static void all_collectives(const char *folder, const char *file)
     (void)snprintf(path, sizeof path, "%s/%s", folder, file);
     if (!strstr(file, ".xml") || peal_fabric_load(ctx, path, NULL, &fabric) != PEAL_OK)
         return; /* no accelerators */
-    for (int c = 0; c < PEAL_COLLECTIVE_COUNT; c++)
+    for (int c = 0; c < PEAL_CUSTOM; c++)
         all_sizes(file, fabric, (peal_collective)c);
     peal_fabric_destroy(fabric);
 }

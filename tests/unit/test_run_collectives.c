@@ -132,7 +132,7 @@ static int grid_body(struct rank_thread *self)
     char *memory = malloc(2 * HALF);
     int failed = !memory;
     unsigned turn = 0;
-    for (int c = 0; c < PEAL_COLLECTIVE_COUNT && !failed; c++) {
+    for (int c = 0; c < PEAL_CUSTOM && !failed; c++) {
         int ends = coll_rooted((peal_collective)c) || c == PEAL_SENDRECV;
         for (unsigned root = 0; root < (ends ? self->ranks : 1) && !failed; root++) {
             struct coll_call call = {

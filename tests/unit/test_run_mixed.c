@@ -69,7 +69,7 @@ static struct coll_call draw_call(uint64_t *common, unsigned ranks, unsigned num
 {
     struct coll_call c = {.ranks = ranks, .salt = number};
     do
-        c.collective = (peal_collective)(step_random(common) % PEAL_COLLECTIVE_COUNT);
+        c.collective = (peal_collective)(step_random(common) % PEAL_CUSTOM);
     while (c.collective == PEAL_SENDRECV && ranks != 2);
     if (coll_rooted(c.collective) || c.collective == PEAL_SENDRECV)
         c.root = (unsigned)(step_random(common) % ranks);
@@ -406,7 +406,7 @@ static int alone_body(struct rank_thread *self)
 {
     char memory[2 * 4096];
     int failed = 0;
-    for (int c = 0; c < PEAL_COLLECTIVE_COUNT && !failed; c++) {
+    for (int c = 0; c < PEAL_CUSTOM && !failed; c++) {
         struct coll_call call = {.collective = (peal_collective)c,
                                  .ranks = 1,
                                  .dtype = PEAL_INT32,

@@ -318,7 +318,7 @@ static inline peal_table *coll_all(peal_ctx *ctx, const peal_fabric *fabric, pea
 {
     peal_table *all = NULL;
     /* From the last to the first, so that joining puts rows before others. */
-    for (int c = PEAL_COLLECTIVE_COUNT - 1; c >= 0; c--) {
+    for (int c = PEAL_CUSTOM - 1; c >= 0; c--) {
         int ends = coll_rooted((peal_collective)c) || c == PEAL_SENDRECV;
         for (unsigned root = 0; root < (ends ? request.ranks : 1); root++) {
             request.collective = (peal_collective)c;

@@ -151,7 +151,7 @@ static const char *const topologies[] = {"dgx1-v100.xml", "pcie-8gpu.xml", "slin
 static uint32_t check_fabric(uint32_t ranks)
 {
     uint32_t rows = 0;
-    for (uint32_t c = 0; c < PEAL_COLLECTIVE_COUNT; c++)
+    for (uint32_t c = 0; c < PEAL_CUSTOM; c++)
         for (uint32_t a = 0; a < ALGO_COUNT; a++) {
             peal_table *table = planned((peal_collective)c, peal_algorithm_name(a), ranks);
             rows += table ? check_table(table) : 0;
