@@ -24,7 +24,8 @@ struct seat {
     uint32_t depth;       /* hops from the root */
     uint32_t first_child; /* into children */
     uint32_t children;
-    uint32_t pushed; /* 1: no store reaches its parent, so that a fold leaves through a stage */
+    uint32_t pushed; /* 1: another engine moves what goes to its parent, so that a fold leaves
+                        through a stage */
 };
 
 /* What all pieces of one tree of each root have in common, in one direction. */

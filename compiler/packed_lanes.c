@@ -182,7 +182,7 @@ static void climb(const struct lane *lane, uint32_t chunk, uint32_t nsrc,
         peal_build_push(b, chunk, src[0], slot, up);
         return;
     }
-    if (peal_build_direct(b, seat->parent)) {
+    if (!seat->pushed) {
         peal_build_move(b, chunk, nsrc, src, 1, &slot, PEAL_ENGINE_SM, 0);
         peal_build_signal(b, seat->parent, up);
         return;

@@ -174,12 +174,12 @@ static void mark_pushed(struct packed *packed, const struct planner *planner)
 {
     for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
         struct seat *seat = &packed->way[PACKED_UP].seat[i];
-        struct topo_path path;
+        struct hop hop;
         if (seat->parent == NO_RANK)
             continue;
-        peal_group_path(&planner->group, i % packed->n, seat->parent, &path);
-        seat->pushed = !path.direct;
-        packed->any_pushed |= !path.direct;
+        peal_planner_hop(planner, i % packed->n, seat->parent, &hop);
+        seat->pushed = hop.engine != PEAL_ENGINE_SM;
+        packed->any_pushed |= hop.engine != PEAL_ENGINE_SM;
     }
 }
 
