@@ -250,8 +250,8 @@ static double seat_us(struct costing *c, int way, uint32_t index)
         const struct seat *below =
             &ways[way == PACKED_UP && !ways[PACKED_DOWN].levels ? PACKED_UP : PACKED_DOWN]
                  .seat[index];
-        to = &ways[PACKED_DOWN].child[below->first_child];
         stores = ways[PACKED_DOWN].levels ? below->children : 0;
+        to = stores ? &ways[PACKED_DOWN].child[below->first_child] : to;
         own = seat->parent == NO_RANK; /* its output */
     } else {
         stores = 1;

@@ -5,6 +5,12 @@
 
 #include <string.h>
 
+/* Unsigned, as shifts are modulo 2^64, and as nothing may be moved from or to NULL. */
+static inline char *shifted(char *base, uint64_t offset)
+{
+    return (char *)((uintptr_t)base + (uintptr_t)offset);
+}
+
 /* offset: of the tile in the message. */
 static inline char *operand_at(const struct peal_comm *comm, const struct rt_operand *operand,
                                uint32_t trip, uint64_t offset)
@@ -12,11 +18,11 @@ static inline char *operand_at(const struct peal_comm *comm, const struct rt_ope
     offset += operand->shift;
     switch (operand->place) {
     case RT_OWN_IN:
-        return comm->in + offset;
+        return shifted(comm->in, offset);
     case RT_OWN_OUT:
-        return comm->out + offset;
+        return shifted(comm->out, offset);
     case RT_SHARED_OUT:
-        return comm->shared_out + offset;
+        return shifted(comm->shared_out, offset);
     case RT_SLOT:
         return operand->at + (comm->parity ? operand->parity_bytes : 0) +
                (trip ? trip % operand->depth * operand->trip_bytes : 0);
@@ -174,7 +180,7 @@ static int gather_block(struct peal_comm *comm, const struct rt_row *row,
     for (unsigned i = 0; i < step->nsrc; i++) {
         char *slot = (char *)(uintptr_t)comm->src[i];
         if (!operand[i].packet) {
-            from[i] = slot + at;
+            from[i] = shifted(slot, at);
             continue;
         }
         int header = at ? 1 : check_header(comm, slot);
@@ -195,8 +201,9 @@ static void scatter_block(struct peal_comm *comm, const struct rt_row *row,
     for (unsigned i = 0; i < step->ndst; i++) {
         char *to = comm->dst[i];
         if (!operand[i].packet) {
-            if (to + at != result)
-                memcpy(to + at, result, bytes);
+            char *here = shifted(to, at);
+            if (bytes && here != result)
+                memcpy(here, result, bytes);
             continue;
         }
         if (at == 0)
@@ -212,7 +219,7 @@ static void packet_block(struct peal_comm *comm, const struct rt_row *row,
     const struct rt_operand *first_dst = row->operands + step->operands + step->nsrc;
     const char *result = from[0];
     if (step->folds) {
-        char *to = first_dst->packet ? comm->blocks : comm->dst[0] + at;
+        char *to = first_dst->packet ? comm->blocks : shifted(comm->dst[0], at);
         uint32_t divisor = step->final ? row->divisor : 0;
         row->fold[divisor ? 0 : step->shape_one](&to, 1, from, step->nsrc, bytes / row->elem_bytes,
                                                  divisor);

@@ -48,7 +48,8 @@ static void finish(struct peal_comm *comm, peal_status status)
     queue->head = first->next;
     first->status = status;
     atomic_store_explicit(&first->state, DONE, memory_order_release);
-    comm->lined = queue->threaded || queue->head;
+    if (!queue->threaded) /* else it stays, and callers may look at it */
+        comm->lined = queue->head != NULL;
 }
 
 /* One step of the first in line. *moved: there was something to do. */

@@ -100,10 +100,11 @@ static const struct topo_nic *nic_of(const struct topo_at *at, int32_t *index)
 
 static uint32_t port_of(const struct topo_at *at, const struct topo_nic *nic, int leaving)
 {
-    const struct topo_accel *accel = &at->type->accel[at->index];
+    const struct topo_accel *accel;
 
     if (at->type->shared_memory)
         return leaving ? nic->tx : nic->rx;
+    accel = &at->type->accel[at->index];
     return leaving ? accel->tx : accel->rx;
 }
 
