@@ -85,6 +85,7 @@ static const struct planner *planned(const char *algorithm, uint32_t channels, u
     peal_diag diag = PEAL_DIAG_INIT;
     peal_request request = PEAL_REQUEST_INIT;
     request.algorithm = algorithm;
+    request.depth = 1; /* pieces that overtake each other are proven as a whole */
     request.channels = channels;
     request.tile_bytes = tile;
     request.max_bytes = bytes;

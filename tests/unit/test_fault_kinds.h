@@ -478,7 +478,7 @@ static const struct fault fault_kinds[] = {
     LINE_FAULT("a wait without its lag", no_lag, 0),
     LINE_FAULT("another lag", more_lag, 0),
     LINE_FAULT("await of the source only", free_only, 0),
-    LINE_FAULT("a shorter span", shorter_span, 1),
+    LINE_FAULT("a shorter span", shorter_span, 0),
     LINE_FAULT("a longer span", longer_span, 0),
     LINE_FAULT("another stride", other_stride, 0),
     LINE_FAULT("another jump", other_jump, 0),
