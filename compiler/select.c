@@ -731,6 +731,19 @@ peal_status peal_table_predict(const peal_table *table, uint32_t row, uint64_t b
     return peal_export(info, &found, sizeof found);
 }
 
+/* Of the prices, the place of the nth from below, the first of equal ones first. */
+static uint32_t nth_price(const double *price, uint32_t count, uint32_t nth)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t better = 0;
+        for (uint32_t k = 0; k < count && better <= nth; k++)
+            better += price[k] < price[i] || (price[k] <= price[i] && k < i);
+        if (better == nth)
+            return i;
+    }
+    return count;
+}
+
 peal_status peal_table_candidate(const peal_table *table, uint32_t row, uint32_t index,
                                  peal_row_info *info)
 {
@@ -740,20 +753,19 @@ peal_status peal_table_candidate(const peal_table *table, uint32_t row, uint32_t
     uint64_t bytes = table->rows[row].info.max_bytes;
     if (index >= planner->count)
         return PEAL_ERR_ARG;
-    for (uint32_t i = 0; i < planner->count; i++) {
-        uint32_t better = 0;
-        double price = price_of(planner, i, bytes);
-        for (uint32_t k = 0; k < planner->count; k++) {
-            double other = price_of(planner, k, bytes);
-            better += other < price || (other == price && k < i);
-        }
-        if (better != index)
-            continue;
-        peal_row_info found;
-        describe(planner, i, bytes, bytes, &found);
-        return peal_export(info, &found, sizeof found);
-    }
-    return PEAL_ERR_INTERNAL;
+    size_t room = planner->count * sizeof(double);
+    double *price = peal_alloc(planner->ctx, room);
+    if (!price)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < planner->count; i++)
+        price[i] = price_of(planner, i, bytes);
+    uint32_t found_at = nth_price(price, planner->count, index);
+    peal_free(planner->ctx, price, room);
+    if (found_at == planner->count)
+        return PEAL_ERR_INTERNAL;
+    peal_row_info found;
+    describe(planner, found_at, bytes, bytes, &found);
+    return peal_export(info, &found, sizeof found);
 }
 
 static uint32_t chosen_for(const peal_table *table, uint64_t bytes)

@@ -605,7 +605,7 @@ PEAL_API PEAL_CHECK peal_status peal_table_get(const peal_table *table, peal_tab
 PEAL_API PEAL_CHECK peal_status peal_table_row(const peal_table *table, uint32_t row,
                                                peal_row_info *info);
 /* Every candidate considered, best first at the row's max_bytes, to which min_bytes
- * and max_bytes of *info are set. ERR_ARG past the last. Only tables from
+ * and max_bytes of *info are set. Errors: ARG past the last, MEMORY. Only tables from
  * peal_table_plan hold candidates, until they are joined. */
 PEAL_API PEAL_CHECK peal_status peal_table_candidate(const peal_table *table, uint32_t row,
                                                      uint32_t index, peal_row_info *info);

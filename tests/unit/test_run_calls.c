@@ -171,7 +171,7 @@ END_TEST
 
 #define SOAK_BYTES 40000u
 #ifdef PEAL_SANITIZED
-#define SOAK_CALLS 700u
+#define SOAK_CALLS 300u
 #else
 #define SOAK_CALLS 10000u
 #endif
