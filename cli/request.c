@@ -151,8 +151,8 @@ int plan_table(struct cli *cli, const peal_fabric *fabric, const peal_request *r
         say_fallback(&diag);
     if (status != PEAL_ERR_UNSUPPORTED || !skip)
         return say_diag(status, &diag);
-    full.algorithm = request->algorithm; /* a script's is gone */
-    if (loud)
+    full.algorithm = request->algorithm;           /* a script's is gone */
+    if (loud && action->collective != PEAL_CUSTOM) /* which "all" need not mean */
         say_unserved(&full, &diag);
     *skip = 1;
     *table_out = NULL;
