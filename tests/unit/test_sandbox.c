@@ -2,34 +2,9 @@
 /* ctest: lua */
 /* What scripts can do and what they cannot: tests/hostile holds those that try. */
 #include "sandbox.h"
-#include "support.h"
+#include "test_lua.h"
 
-#include <check.h>
 #include <dirent.h>
-#include <string.h>
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-static char printed[4096];
-
-static void begin(void)
-{
-    ctx = test_ctx(&heap);
-    printed[0] = 0;
-}
-
-static void end(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
-
-static void take_line(void *user, const char *line, size_t bytes)
-{
-    size_t used = strlen(printed);
-    (void)user;
-    (void)snprintf(printed + used, sizeof printed - used, "%.*s\n", (int)bytes, line);
-}
 
 static struct sandbox *make(void)
 {
