@@ -11,6 +11,7 @@
 #include "fit_input.h"
 #include "run_options.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +28,9 @@
 #define FINE_HIGH (16u << 20)
 #define SIZES 16u
 #define LATENT 0.15 /* at least this part of a time has to be copying, to tell a rate */
+/* GB/s: no memory copies more slowly, or faster. What seems to was a rank that had no core. */
+#define RATE_LOW 0.01
+#define RATE_HIGH 1e5
 
 /* Those that load, store and exchange; of the last only start-ups are looked at. */
 static const char *const algorithms[] = {"pull",  "twoshot", "doubling", "halving", "ring",
@@ -181,6 +185,8 @@ static double rate_of(const struct measuring *m, uint32_t size, uint32_t from, u
         if (!(us > 0) || copying < LATENT * us)
             continue;
         double gbs = (m->copies[a][size] - m->copies[a][0]) / copying;
+        if (!(gbs >= RATE_LOW && gbs <= RATE_HIGH))
+            continue;
         uint32_t at = count++;
         for (; at > 0 && rate[at - 1] > gbs; at--)
             rate[at] = rate[at - 1];
@@ -195,7 +201,7 @@ static double least_rate(const struct measuring *m)
     uint32_t last = m->sizes - 1;
     for (uint32_t a = 0; a < ALGORITHMS; a++)
         if (m->us[a][last] > 0)
-            return m->copies[a][last] / m->us[a][last];
+            return fmin(fmax(m->copies[a][last] / m->us[a][last], RATE_LOW), RATE_HIGH);
     return 1;
 }
 
