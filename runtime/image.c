@@ -76,7 +76,7 @@ static void decode_operand(const struct decode *d, const struct plan_operand *fr
 
 static int folds(const struct plan_step *step)
 {
-    return step->op == PLAN_REDUCE || step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
+    return peal_plan_op_folds(step->op);
 }
 
 /* 1: elements are converted, not only moved. */
@@ -302,8 +302,9 @@ static void note_engine(struct peal_comm *comm, struct rt_row *row, const struct
         return;
     comm->engines |= 1u << step->engine;
     row->engines |= 1u << step->engine;
-    /* A host rank's own loads and stores are what its plan asks for; all else stands in. */
-    if (step->engine != PEAL_ENGINE_SM || rank->busid[0] != '\0')
+    /* A host rank's own loads and stores are what its plan asks for; all else stands in, among it
+     * a lane that stores and folds for a switch. */
+    if (step->engine != PEAL_ENGINE_SM || rank->busid[0] != '\0' || peal_plan_op_groups(step->op))
         comm->stand_ins |= 1u << step->engine;
 }
 
