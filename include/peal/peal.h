@@ -347,6 +347,7 @@ typedef struct peal_cluster_params {
     int rails;               /* 1: NIC i of every host meets on rail i; 0: leaf and spine */
     double oversubscription; /* leaf to spine; 0 means 1 (none) */
     double latency_us;       /* added per crossing; 0 means the class default */
+    int multicast;           /* 1: the hosts' NVSwitches multicast and fold (NVLink SHARP) */
 } peal_cluster_params;
 PEAL_API PEAL_CHECK peal_status peal_cluster_write(peal_ctx *ctx, const peal_cluster_params *params,
                                                    peal_write_fn write, void *user,
@@ -439,10 +440,13 @@ typedef struct peal_request {
     /* 1: callers' buffers will be private to their processes (peal_world_params): what peers reach
      * of them is copied once more, and schedules are chosen accordingly. */
     int private_buffers;
+    /* 1: the same inputs give the same bits in each call of one plan: no sum is added up in an
+     * order that a switch chooses. deterministic implies it. */
+    int repeatable;
 } peal_request;
 #define PEAL_DEPTH_MAX 8u
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0, NULL, 0, 0}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0, NULL, 0, 0, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
