@@ -161,9 +161,10 @@ peal_status peal_policy_begin(struct planner *planner, const peal_policy *policy
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     planner->policy = run;
     run->hooks = policy->hooks;
-    run->view = (struct policy_view){planner,          planner->fabric, &planner->request,
-                                     planner->group.n, view_rank,       view_count,
-                                     view_time,        view_facts,      view_ask};
+    run->view =
+        (struct policy_view){planner,   planner->fabric,     &planner->request, planner->group.n,
+                             view_rank, view_count,          view_time,         view_facts,
+                             view_ask,  peal_policy_program, peal_policy_step};
     if (make_room(planner) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     return told(planner, run->hooks->begin(policy, &run->view, diag, &run->session));
@@ -268,6 +269,7 @@ void peal_policy_free(struct planner *planner)
     if (!run)
         return;
     peal_policy_end(planner);
+    peal_policy_steps_end(run);
     if (run->factor)
         peal_free(planner->ctx, run->factor,
                   (size_t)run->room * run->nanchors * sizeof *run->factor);
@@ -493,8 +495,10 @@ static peal_status check_rows(struct planner *planner, const struct rows *rows, 
         peal_select_describe(planner, planner->chosen[i],
                              i ? rows->ends[i - 1] + 1 : planner->request.min_bytes, rows->ends[i],
                              &row);
-        PEAL_TRY(told(planner, run->hooks->check(run->session, planner->chosen[i], &row, &veto,
-                                                 run->reason, diag)));
+        peal_status status =
+            run->hooks->check(run->session, planner->chosen[i], &row, &veto, run->reason, diag);
+        peal_policy_steps_end(run);
+        PEAL_TRY(told(planner, status));
         if (!veto)
             continue;
         run->barred[planner->chosen[i]] = 1;
