@@ -481,6 +481,35 @@ static peal_status make_all(struct planner *planner, struct rows *rows, peal_dia
     }
 }
 
+/* Rows that a veto has left as they were need not be looked at again. */
+static int has_passed(const struct policy_run *run, uint32_t index, const peal_row_info *row)
+{
+    for (uint32_t i = 0; i < run->npassed && i < ROWS_MAX; i++)
+        if (run->passed[i].index == index && run->passed[i].min_bytes == row->min_bytes &&
+            run->passed[i].max_bytes == row->max_bytes)
+            return 1;
+    return 0;
+}
+
+static peal_status check_row(struct planner *planner, uint32_t index, const peal_row_info *row,
+                             int *again, peal_diag *diag)
+{
+    struct policy_run *run = planner->policy;
+    int veto = 0;
+    if (has_passed(run, index, row))
+        return PEAL_OK;
+    peal_status status = run->hooks->check(run->session, index, row, &veto, run->reason, diag);
+    peal_policy_steps_end(run);
+    PEAL_TRY(told(planner, status));
+    if (veto)
+        run->barred[index] = 1;
+    else
+        run->passed[run->npassed++ % ROWS_MAX] =
+            (struct policy_passed){index, row->min_bytes, row->max_bytes};
+    *again |= veto;
+    return PEAL_OK;
+}
+
 /* *again: something was vetoed, which is now barred. */
 static peal_status check_rows(struct planner *planner, const struct rows *rows, int *again,
                               peal_diag *diag)
@@ -489,20 +518,12 @@ static peal_status check_rows(struct planner *planner, const struct rows *rows, 
     *again = 0;
     for (uint32_t i = 0; run->hooks->check && i < rows->count; i++) {
         peal_row_info row;
-        int veto = 0;
         if (peal_policy_barred(planner, planner->chosen[i]))
             continue;
         peal_select_describe(planner, planner->chosen[i],
                              i ? rows->ends[i - 1] + 1 : planner->request.min_bytes, rows->ends[i],
                              &row);
-        peal_status status =
-            run->hooks->check(run->session, planner->chosen[i], &row, &veto, run->reason, diag);
-        peal_policy_steps_end(run);
-        PEAL_TRY(told(planner, status));
-        if (!veto)
-            continue;
-        run->barred[planner->chosen[i]] = 1;
-        *again = 1;
+        PEAL_TRY(check_row(planner, planner->chosen[i], &row, again, diag));
     }
     return PEAL_OK;
 }

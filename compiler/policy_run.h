@@ -6,6 +6,13 @@
 #include "compiler.h"
 #include "policy_hook.h"
 
+/* A row that check has let pass. */
+struct policy_passed {
+    uint32_t index;
+    uint64_t min_bytes;
+    uint64_t max_bytes;
+};
+
 /* A policy at work on one planner. Afterwards its prices stay, for peal_table_candidate. */
 struct policy_run {
     const struct policy_hooks *hooks;
@@ -18,6 +25,8 @@ struct policy_run {
     uint8_t *barred;            /* candidates that were dropped or vetoed */
     uint32_t room;              /* candidates that factor and barred are for */
     char reason[POLICY_REASON]; /* of the last veto */
+    struct policy_passed passed[ROWS_MAX]; /* the last ones */
+    uint32_t npassed;
     /* policy_steps.c: the plan that is being checked, and a rank's program in it. */
     struct emission *emission;
     const struct plan_slice *program;

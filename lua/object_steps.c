@@ -3,8 +3,8 @@
  * paid for by what that takes. */
 #include "policy.h"
 
-#define PLAN_UNITS 20000u /* what all ranks share */
-#define RANK_UNITS 100u   /* of that, for each */
+#define PLAN_UNITS 4000u /* what all ranks share */
+#define RANK_UNITS 20u   /* of that, for each */
 #define PROGRAM_UNITS 500u
 #define MADE_UNITS 8u /* a step of a program */
 #define STEP_UNITS 8u /* a look at one */
@@ -49,6 +49,25 @@ const struct policy_step *peal_steps_step(lua_State *L, const struct object *o)
     return &session->step;
 }
 
+/* A table of those that move data over a class of links. */
+static void push_over(lua_State *L, struct session *session, uint32_t program, const char *name)
+{
+    peal_link_class class;
+    struct policy_step step;
+    lua_Integer count = 0;
+    if (peal_link_class_parse(name, &class) != PEAL_OK)
+        peal_arg_error(L, 3, "no such class of links");
+    uint32_t steps = peal_steps_count(L, session, program);
+    lua_newtable(L);
+    for (uint32_t i = 0; i < steps; i++) {
+        session->view->step(session->view->planner, i, &step);
+        if (step.link_class != (int)class)
+            continue;
+        peal_object_push(L, session, OBJECT_STEP, i, program);
+        lua_rawseti(L, -2, ++count);
+    }
+}
+
 int peal_steps_list(lua_State *L)
 {
     const struct object *o = peal_object_at(L, 1, OBJECT_CANDIDATE);
@@ -61,7 +80,11 @@ int peal_steps_list(lua_State *L)
     if (rank < 0 || rank >= (lua_Integer)session->view->ranks)
         peal_lua_error(L, "there is no rank %I: ranks are 0 to %d", (LUAI_UACINT)rank,
                        (int)session->view->ranks - 1);
-    peal_object_list(L, session, named(session, (uint32_t)rank), OBJECT_STEP);
+    uint32_t program = named(session, (uint32_t)rank);
+    if (lua_isnoneornil(L, 3))
+        peal_object_list(L, session, program, OBJECT_STEP);
+    else
+        push_over(L, session, program, peal_arg_string(L, 3, NULL));
     return 1;
 }
 

@@ -125,7 +125,7 @@
 ---@field max_bytes integer # in check: the row's largest message
 ---@field engine fun(self: peal.Candidate, class: string): string? # who moves data over a class of links: sm, tma, ce, rdma, staged, tcp; several joined by +
 ---@field time fun(self: peal.Candidate, bytes: integer): number # predicted time in us for another size
----@field steps fun(self: peal.Candidate, rank: integer): peal.Step[] # in check: what a rank of the group, from 0, does, lane behind lane
+---@field steps fun(self: peal.Candidate, rank: integer, class?: string): peal.Step[] # in check: what a rank of the group, from 0, does, lane behind lane; with a class of links, what it moves over that
 
 ---One step of a rank's program, in check: docs/plan-format.md has what each does.
 ---@class peal.Step

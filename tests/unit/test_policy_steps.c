@@ -94,13 +94,16 @@ START_TEST(links_and_peers)
         "return {check = function(plan, req, f)\n"
         "  local far, near = {}, 0\n"
         "  for r = 0, req.nranks - 1 do\n"
+        "    local net = 0\n"
         "    for _, s in ipairs(plan:steps(r)) do\n"
-        "      if s.class == 'net' then\n"
+        "      if s.class == 'net' then net = net + 1\n"
         "        assert(s.engine == 'rdma' and s.op == 'put' and #s:peers() == 1)\n"
         "        far[r] = s:peers()[1]\n"
         "        assert(s.bytes <= req.bytes and s.bytes >= req.bytes // 64 // plan.channels)\n"
         "      elseif s.class == 'nvlink' then near = near + 1 end\n"
         "    end\n"
+        "    assert(#plan:steps(r, 'net') == net)\n"
+        "    for _, s in ipairs(plan:steps(r, 'net')) do assert(s.class == 'net') end\n"
         "  end\n"
         "  for from, to in pairs(far) do print(from, to, f:rank(from).host ~= f:rank(to).host) "
         "end\n"
@@ -149,6 +152,8 @@ START_TEST(only_while_checked)
             "there is no rank 8: ranks are 0 to 7");
     refused("return {check = function(plan) return plan:steps(-1) end}", PEAL_ERR_INPUT,
             "there is no rank -1");
+    refused("return {check = function(plan) return plan:steps(0, 'nett') end}", PEAL_ERR_INPUT,
+            "no such class of links");
     refused("return {check = function(plan) return plan.steps(0) end}", PEAL_ERR_INPUT,
             "with a colon");
     refused("return {check = function(plan) plan:steps(0)[1].op = 'no' end}", PEAL_ERR_INPUT,
