@@ -104,6 +104,8 @@ static peal_status call_rootless(peal_comm *comm, const struct job *job, const s
         return peal_reduce_scatter(comm, view->in, view->out, count, job->dtype, job->op, diag);
     case PEAL_ALLGATHER:
         return peal_allgather(comm, view->in, view->out, count, job->dtype, diag);
+    case PEAL_CUSTOM:
+        return peal_custom(comm, view->in, view->out, count, job->dtype, job->op, diag);
     case PEAL_ALLTOALL:
         return peal_alltoall(comm, view->in, view->out, count, job->dtype, diag);
     default:
