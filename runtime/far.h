@@ -71,7 +71,7 @@ struct rt_far {
     struct rt_sent *sent; /* by rank */
     uint8_t *by_rdma;     /* by rank; else by TCP */
     char device[64];      /* this rank's, where any is */
-    char why[96];         /* a clause: why not all are, where the plan asks for it */
+    char why[128];        /* a clause: why not all are, where the plan asks for it */
     uint32_t links_rdma;  /* of all ranks, of this world: links by either, each from both ends */
     uint32_t links_tcp;
     struct far_transport *transport; /* to all far ranks */

@@ -247,16 +247,19 @@ static void rdma_ask_all(struct far_transport *self)
     rdma_of(self)->tcp->ask(rdma_of(self)->tcp);
 }
 
-/* A pair that breaks says less than what TCP may bring a little later. */
+/* A pair that breaks says less than what TCP may bring a little later: why the other end has
+ * broken it. That it has refused a write is known here first. */
 static enum far_state rdma_state(struct far_transport *self, uint32_t rank, uint64_t *heard_ns)
 {
     struct rdma *rdma = rdma_of(self);
     const struct rdma_peer *peer = &rdma->peers[rank];
     enum far_state state = rdma->tcp->state(rdma->tcp, rank, heard_ns);
     (void)pthread_mutex_lock(&rdma->lock);
-    int over = peer->broken && !peer->bye_in && rt_now_ns() > peer->broken_ns + GRACE_NS;
-    if (state == FAR_HERE && over)
-        state = peer->broken == RDMA_REFUSED ? FAR_REFUSED : FAR_BROKEN;
+    if (state == FAR_HERE && peer->broken == RDMA_REFUSED)
+        state = FAR_REFUSED;
+    else if (state == FAR_HERE && peer->broken && !peer->bye_in &&
+             rt_now_ns() > peer->broken_ns + GRACE_NS)
+        state = FAR_BROKEN;
     (void)pthread_mutex_unlock(&rdma->lock);
     return state;
 }

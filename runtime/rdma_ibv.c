@@ -247,10 +247,11 @@ static int arm_queue(struct rdma_nic *nic)
 
 /* ---- finding a device */
 
-static void real_place(const char *pattern, const char *name, char place[PATH_MAX])
+static void real_place(const char *before, const char *name, const char *behind,
+                       char place[PATH_MAX])
 {
     char path[256];
-    (void)snprintf(path, sizeof path, pattern, name);
+    (void)snprintf(path, sizeof path, "%s%.64s%s", before, name, behind);
     if (!realpath(path, place))
         place[0] = '\0';
 }
@@ -283,7 +284,7 @@ static struct ibv_device *pick(struct ibv_device **list, int count, const struct
     char here[PATH_MAX], there[PATH_MAX];
     const char *name = choice->device[0] ? choice->device : ask->plan;
     uint32_t best = 0, equals = 0, nth = 0;
-    real_place("/sys/bus/pci/devices/%.64s", ask->busid[0] ? ask->busid : "none", here);
+    real_place("/sys/bus/pci/devices/", ask->busid[0] ? ask->busid : "none", "", here);
     for (int i = 0; i < count; i++) {
         uint32_t port = choice->port;
         if (peal_streq(ibv_get_device_name(list[i]), name) && has_port(list[i], &port)) {
@@ -296,7 +297,7 @@ static struct ibv_device *pick(struct ibv_device **list, int count, const struct
             uint32_t port = 0;
             if (!has_port(list[i], &port))
                 continue;
-            real_place("/sys/class/infiniband/%.64s/device", ibv_get_device_name(list[i]), there);
+            real_place("/sys/class/infiniband/", ibv_get_device_name(list[i]), "/device", there);
             uint32_t close = here[0] ? 1 + rdma_closeness(here, there) : 1;
             if (pass == 0 && close >= best) {
                 equals = close == best ? equals + 1 : 1;
