@@ -1260,9 +1260,12 @@ typedef struct peal_join_params {
     uint32_t timeout_ms;   /* deadline of the meeting and of every wait; 0 means 30 000 */
     uint64_t heap_bytes;   /* as in peal_world_params; the same on all ranks */
     uint64_t chaos_seed;
+    const char *rdma; /* which device, where the plan asks for RDMA: "device", "device:port" or
+                         "device:port:gid index"; "off": none; NULL: the plan's, else the closest.
+                         There are as many queue pairs between two ranks as sockets */
 } peal_join_params;
 /* clang-format off */
-#define PEAL_JOIN_PARAMS_INIT {sizeof(peal_join_params), 0, 0, NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, 0, 0, 0, 0}
+#define PEAL_JOIN_PARAMS_INIT {sizeof(peal_join_params), 0, 0, NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL}
 /* clang-format on */
 
 /* Blocks until all ranks are there, know that they have the same table, version and number of
@@ -1307,6 +1310,23 @@ PEAL_API PEAL_CHECK peal_status peal_world_exchange(peal_world *world, const voi
                                                     size_t bytes, void *all, peal_diag *diag);
 /* The name of a rank's host; NULL where the world was not joined. Lives with the world. */
 PEAL_API const char *peal_world_host(const peal_world *world, uint32_t rank);
+
+/* How this rank reaches another one of a joined world, and what it has sent there. The texts live
+ * with the world. */
+typedef struct peal_link_state {
+    size_t size;
+    const char *transport; /* "memory" (one host), "tcp", "rdma" */
+    const char *device;    /* rdma: this rank's, with the port: "mlx5_0:1"; else "" */
+    const char *why;       /* a clause: why not all links are rdma, where the plan asks for it; or "" */
+    uint32_t links_rdma;   /* of all ranks, each counted from both ends */
+    uint32_t links_tcp;
+    uint64_t puts; /* by tcp or rdma: transfers, their bytes, and signals, so far */
+    uint64_t bytes;
+    uint64_t signals;
+} peal_link_state;
+/* Any thread, at any time. Errors: ARG. */
+PEAL_API PEAL_CHECK peal_status peal_world_link(const peal_world *world, uint32_t rank,
+                                                peal_link_state *state);
 
 /* Joins the world as `rank`. Blocks until every rank has joined or the deadline
  * passes; compares plan ids. The table must be verified, or is verified here; of slices, which are
