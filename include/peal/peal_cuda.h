@@ -145,9 +145,14 @@ typedef struct peal_cuda_call {
     /* 1: the buffers are symmetric memory, at equal offsets on all ranks: then nothing is copied
      * besides. Zero-SM only; kernels find that out by themselves. */
     int symmetric;
+    /* alltoallv: how many elements of each block are sent, and were received; 64-bit numbers, one
+     * for each rank, in memory that the device reaches, read and written in the order of the
+     * stream. recv_counts may be NULL. */
+    const uint64_t *send_counts;
+    uint64_t *recv_counts;
 } peal_cuda_call;
 /* clang-format off */
-#define PEAL_CUDA_CALL_INIT {sizeof(peal_cuda_call), PEAL_ALLREDUCE, PEAL_FLOAT32, PEAL_SUM, 0, 0, 0, NULL, NULL, 0, 0, 0}
+#define PEAL_CUDA_CALL_INIT {sizeof(peal_cuda_call), PEAL_ALLREDUCE, PEAL_FLOAT32, PEAL_SUM, 0, 0, 0, NULL, NULL, 0, 0, 0, NULL, NULL}
 /* clang-format on */
 
 /* Enqueues it on the stream. Everything is checked before anything is enqueued. Errors: ARG, RANGE

@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef int cu_result;          /* CUresult */
-typedef int cu_device;          /* CUdevice */
+typedef int cu_result;             /* CUresult */
+typedef int cu_device;             /* CUdevice */
 typedef unsigned long long cu_ptr; /* CUdeviceptr, CUmemGenericAllocationHandle */
-typedef void *cu_handle;        /* CUcontext, CUstream, CUevent, CUmodule, CUfunction, CUgraph ... */
+typedef void *cu_handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction, CUgraph ... */
 
 #define CU_SUCCESS 0
 #define CU_INVALID_VALUE 1
