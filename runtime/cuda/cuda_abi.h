@@ -101,64 +101,64 @@ struct cu_mem_op {
 
 /* X(member, symbol, parameters): what has to be there, */
 #define CUDA_FUNCTIONS(X)                                                                          \
-    X(init, "cuInit", (unsigned))                                                                  \
-    X(driver_version, "cuDriverGetVersion", (int *))                                               \
-    X(error_name, "cuGetErrorName", (cu_result, const char **))                                    \
-    X(device_count, "cuDeviceGetCount", (int *))                                                   \
-    X(device_get, "cuDeviceGet", (cu_device *, int))                                               \
-    X(device_name, "cuDeviceGetName", (char *, int, cu_device))                                    \
-    X(device_attribute, "cuDeviceGetAttribute", (int *, int, cu_device))                           \
-    X(device_busid, "cuDeviceGetPCIBusId", (char *, int, cu_device))                               \
-    X(device_uuid, "cuDeviceGetUuid_v2", (struct cu_uuid *, cu_device))                            \
-    X(can_access_peer, "cuDeviceCanAccessPeer", (int *, cu_device, cu_device))                     \
-    X(context_retain, "cuDevicePrimaryCtxRetain", (cu_handle *, cu_device))                        \
-    X(context_release, "cuDevicePrimaryCtxRelease_v2", (cu_device))                                \
-    X(context_push, "cuCtxPushCurrent_v2", (cu_handle))                                            \
-    X(context_pop, "cuCtxPopCurrent_v2", (cu_handle *))                                            \
-    X(enable_peer, "cuCtxEnablePeerAccess", (cu_handle, unsigned))                                 \
-    X(mem_alloc, "cuMemAlloc_v2", (cu_ptr *, size_t))                                              \
-    X(mem_free, "cuMemFree_v2", (cu_ptr))                                                          \
-    X(host_alloc, "cuMemHostAlloc", (void **, size_t, unsigned))                                   \
-    X(host_free, "cuMemFreeHost", (void *))                                                        \
-    X(host_device, "cuMemHostGetDevicePointer_v2", (cu_ptr *, void *, unsigned))                   \
-    X(copy, "cuMemcpyAsync", (cu_ptr, cu_ptr, size_t, cu_handle))                                  \
-    X(set_bytes, "cuMemsetD8Async", (cu_ptr, unsigned char, size_t, cu_handle))                    \
-    X(ipc_get, "cuIpcGetMemHandle", (struct cu_ipc_handle *, cu_ptr))                              \
-    X(ipc_open, "cuIpcOpenMemHandle_v2", (cu_ptr *, struct cu_ipc_handle, unsigned))               \
-    X(ipc_close, "cuIpcCloseMemHandle", (cu_ptr))                                                  \
-    X(stream_create, "cuStreamCreate", (cu_handle *, unsigned))                                    \
-    X(stream_destroy, "cuStreamDestroy_v2", (cu_handle))                                           \
-    X(stream_synchronize, "cuStreamSynchronize", (cu_handle))                                      \
-    X(stream_query, "cuStreamQuery", (cu_handle))                                                  \
-    X(stream_wait_event, "cuStreamWaitEvent", (cu_handle, cu_handle, unsigned))                    \
-    X(stream_capturing, "cuStreamIsCapturing", (cu_handle, int *))                                 \
-    X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int *))                                  \
-    X(event_create, "cuEventCreate", (cu_handle *, unsigned))                                      \
-    X(event_destroy, "cuEventDestroy_v2", (cu_handle))                                             \
-    X(event_record, "cuEventRecord", (cu_handle, cu_handle))                                       \
-    X(event_query, "cuEventQuery", (cu_handle))                                                    \
-    X(module_load, "cuModuleLoadData", (cu_handle *, const void *))                                \
-    X(module_unload, "cuModuleUnload", (cu_handle))                                                \
-    X(module_function, "cuModuleGetFunction", (cu_handle *, cu_handle, const char *))              \
-    X(function_set, "cuFuncSetAttribute", (cu_handle, int, int))                                   \
-    X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int *, cu_handle, int, size_t))   \
-    X(launch, "cuLaunchKernel",                                                                    \
+    X(init, cuInit, (unsigned))                                                                    \
+    X(driver_version, cuDriverGetVersion, (int *))                                                 \
+    X(error_name, cuGetErrorName, (cu_result, const char **))                                      \
+    X(device_count, cuDeviceGetCount, (int *))                                                     \
+    X(device_get, cuDeviceGet, (cu_device *, int))                                                 \
+    X(device_name, cuDeviceGetName, (char *, int, cu_device))                                      \
+    X(device_attribute, cuDeviceGetAttribute, (int *, int, cu_device))                             \
+    X(device_busid, cuDeviceGetPCIBusId, (char *, int, cu_device))                                 \
+    X(device_uuid, cuDeviceGetUuid_v2, (struct cu_uuid *, cu_device))                              \
+    X(can_access_peer, cuDeviceCanAccessPeer, (int *, cu_device, cu_device))                       \
+    X(context_retain, cuDevicePrimaryCtxRetain, (cu_handle *, cu_device))                          \
+    X(context_release, cuDevicePrimaryCtxRelease_v2, (cu_device))                                  \
+    X(context_push, cuCtxPushCurrent_v2, (cu_handle))                                              \
+    X(context_pop, cuCtxPopCurrent_v2, (cu_handle *))                                              \
+    X(enable_peer, cuCtxEnablePeerAccess, (cu_handle, unsigned))                                   \
+    X(mem_alloc, cuMemAlloc_v2, (cu_ptr *, size_t))                                                \
+    X(mem_free, cuMemFree_v2, (cu_ptr))                                                            \
+    X(host_alloc, cuMemHostAlloc, (void **, size_t, unsigned))                                     \
+    X(host_free, cuMemFreeHost, (void *))                                                          \
+    X(host_device, cuMemHostGetDevicePointer_v2, (cu_ptr *, void *, unsigned))                     \
+    X(copy, cuMemcpyAsync, (cu_ptr, cu_ptr, size_t, cu_handle))                                    \
+    X(set_bytes, cuMemsetD8Async, (cu_ptr, unsigned char, size_t, cu_handle))                      \
+    X(ipc_get, cuIpcGetMemHandle, (struct cu_ipc_handle *, cu_ptr))                                \
+    X(ipc_open, cuIpcOpenMemHandle_v2, (cu_ptr *, struct cu_ipc_handle, unsigned))                 \
+    X(ipc_close, cuIpcCloseMemHandle, (cu_ptr))                                                    \
+    X(stream_create, cuStreamCreate, (cu_handle *, unsigned))                                      \
+    X(stream_destroy, cuStreamDestroy_v2, (cu_handle))                                             \
+    X(stream_synchronize, cuStreamSynchronize, (cu_handle))                                        \
+    X(stream_query, cuStreamQuery, (cu_handle))                                                    \
+    X(stream_wait_event, cuStreamWaitEvent, (cu_handle, cu_handle, unsigned))                      \
+    X(stream_capturing, cuStreamIsCapturing, (cu_handle, int *))                                   \
+    X(capture_mode, cuThreadExchangeStreamCaptureMode, (int *))                                    \
+    X(event_create, cuEventCreate, (cu_handle *, unsigned))                                        \
+    X(event_destroy, cuEventDestroy_v2, (cu_handle))                                               \
+    X(event_record, cuEventRecord, (cu_handle, cu_handle))                                         \
+    X(event_query, cuEventQuery, (cu_handle))                                                      \
+    X(module_load, cuModuleLoadData, (cu_handle *, const void *))                                  \
+    X(module_unload, cuModuleUnload, (cu_handle))                                                  \
+    X(module_function, cuModuleGetFunction, (cu_handle *, cu_handle, const char *))                \
+    X(function_set, cuFuncSetAttribute, (cu_handle, int, int))                                     \
+    X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, cu_handle, int, size_t))     \
+    X(launch, cuLaunchKernel,                                                                      \
       (cu_handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, cu_handle, \
        void **, void **))
 
 /* and what newer drivers have; a member is NULL where it is missing. */
 #define CUDA_OPTIONAL(X)                                                                           \
-    X(granularity, "cuMemGetAllocationGranularity", (size_t *, const struct cu_mem_prop *, int))   \
-    X(reserve, "cuMemAddressReserve", (cu_ptr *, size_t, size_t, cu_ptr, unsigned long long))      \
-    X(unreserve, "cuMemAddressFree", (cu_ptr, size_t))                                             \
-    X(create, "cuMemCreate", (cu_ptr *, size_t, const struct cu_mem_prop *, unsigned long long))   \
-    X(release, "cuMemRelease", (cu_ptr))                                                           \
-    X(map, "cuMemMap", (cu_ptr, size_t, size_t, cu_ptr, unsigned long long))                       \
-    X(unmap, "cuMemUnmap", (cu_ptr, size_t))                                                       \
-    X(set_access, "cuMemSetAccess", (cu_ptr, size_t, const struct cu_access *, size_t))            \
-    X(export_handle, "cuMemExportToShareableHandle", (void *, cu_ptr, int, unsigned long long))    \
-    X(import_handle, "cuMemImportFromShareableHandle", (cu_ptr *, void *, int))                    \
-    X(mem_ops, "cuStreamBatchMemOp_v2", (cu_handle, unsigned, struct cu_mem_op *, unsigned))
+    X(granularity, cuMemGetAllocationGranularity, (size_t *, const struct cu_mem_prop *, int))     \
+    X(reserve, cuMemAddressReserve, (cu_ptr *, size_t, size_t, cu_ptr, unsigned long long))        \
+    X(unreserve, cuMemAddressFree, (cu_ptr, size_t))                                               \
+    X(create, cuMemCreate, (cu_ptr *, size_t, const struct cu_mem_prop *, unsigned long long))     \
+    X(release, cuMemRelease, (cu_ptr))                                                             \
+    X(map, cuMemMap, (cu_ptr, size_t, size_t, cu_ptr, unsigned long long))                         \
+    X(unmap, cuMemUnmap, (cu_ptr, size_t))                                                         \
+    X(set_access, cuMemSetAccess, (cu_ptr, size_t, const struct cu_access *, size_t))              \
+    X(export_handle, cuMemExportToShareableHandle, (void *, cu_ptr, int, unsigned long long))      \
+    X(import_handle, cuMemImportFromShareableHandle, (cu_ptr *, void *, int))                      \
+    X(mem_ops, cuStreamBatchMemOp_v2, (cu_handle, unsigned, struct cu_mem_op *, unsigned))
 
 struct cuda_calls {
 #define X(member, symbol, parameters) cu_result(*member) parameters;

@@ -68,8 +68,8 @@ static peal_status make_arena(struct peal_cuda_comm *comm, const peal_table *tab
     comm->cells = aligned(comm->layout.total);
     comm->heap = comm->cells + aligned(cuda_zero_bytes(comm->nranks, comm->layout.nsems));
     comm->heap_end = comm->heap + aligned(comm->params.heap_bytes);
-    return cuda_block_make(comm->cuda, comm->device, (size_t)comm->heap_end, comm->params.share,
-                           &comm->arena, diag);
+    return cuda_block_make(comm->cuda, comm->device, (size_t)comm->heap_end, (size_t)comm->heap,
+                           comm->params.share, &comm->arena, diag);
 }
 
 /* The port, and behind it the words. */

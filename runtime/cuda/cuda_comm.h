@@ -40,9 +40,10 @@ struct cuda_block {
     cu_ptr handle; /* VMM */
 };
 
-/* Zeroed memory on the context's device, to be shared in the given way. */
+/* Memory on the context's device, to be shared in the given way; the first `clear` bytes are 0. */
 peal_status cuda_block_make(const struct peal_cuda *cuda, uint32_t device, size_t bytes,
-                            peal_cuda_share share, struct cuda_block *block, peal_diag *diag);
+                            size_t clear, peal_cuda_share share, struct cuda_block *block,
+                            peal_diag *diag);
 void cuda_block_free(const struct peal_cuda *cuda, struct cuda_block *block);
 /* Lets a device reach a block of this process. */
 peal_status cuda_block_allow(const struct peal_cuda *cuda, const struct cuda_block *block,

@@ -18,7 +18,7 @@ static const char *symbol_of(const char *member)
         const char *member;
         const char *symbol;
     } table[] = {
-#define X(member, symbol, parameters) {#member, symbol},
+#define X(member, symbol, parameters) {#member, #symbol},
         CUDA_FUNCTIONS(X) CUDA_OPTIONAL(X)
 #undef X
     };
@@ -65,13 +65,13 @@ static int find(void *library, const char *symbol, void *to, size_t bytes)
 static peal_status find_all(struct peal_cuda *cuda, peal_diag *diag)
 {
 #define X(member, symbol, parameters)                                                              \
-    if (!find(cuda->library, symbol, &cuda->call.member, sizeof cuda->call.member))                \
+    if (!find(cuda->library, #symbol, &cuda->call.member, sizeof cuda->call.member))               \
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "the CUDA driver has no %s: it is too old",   \
-                         symbol);
+                         #symbol);
     CUDA_FUNCTIONS(X)
 #undef X
 #define X(member, symbol, parameters)                                                              \
-    (void)find(cuda->library, symbol, &cuda->call.member, sizeof cuda->call.member);
+    (void)find(cuda->library, #symbol, &cuda->call.member, sizeof cuda->call.member);
     CUDA_OPTIONAL(X)
 #undef X
     cuda->stand_in = dlsym(cuda->library, STAND_IN) != NULL;

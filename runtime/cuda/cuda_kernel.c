@@ -121,7 +121,7 @@ peal_status cuda_kernel_place(struct peal_cuda_comm *comm, const void *image, si
     memset(&state, 0, sizeof state);
     dev_state_layout(&state, comm->nranks, comm->layout.nsems);
     struct own_layout own = lay_out(comm->nranks, &state, bytes);
-    PEAL_TRY(cuda_block_make(comm->cuda, comm->device, (size_t)own.total, PEAL_CUDA_SHARE_IPC,
+    PEAL_TRY(cuda_block_make(comm->cuda, comm->device, (size_t)own.total, 0, PEAL_CUDA_SHARE_IPC,
                              &comm->own, diag));
     CUDA_TRY(comm->cuda, diag, host_alloc, &pinned, (size_t)own.total, CU_HOST_PORTABLE);
     fill(comm, &own, pinned, &state, image, bytes);

@@ -75,12 +75,12 @@ static peal_status make_plain(const struct peal_cuda *cuda, size_t bytes, struct
 }
 
 /* Synchronous, by a stream of its own: nothing of the caller's waits for it. */
-static peal_status zero(const struct peal_cuda *cuda, const struct cuda_block *block,
+static peal_status zero(const struct peal_cuda *cuda, const struct cuda_block *block, size_t bytes,
                         peal_diag *diag)
 {
     cu_handle stream;
     CUDA_TRY(cuda, diag, stream_create, &stream, CU_STREAM_NONBLOCKING);
-    peal_status status = CUDA_DO(cuda, diag, set_bytes, block->at, 0, block->bytes, stream);
+    peal_status status = CUDA_DO(cuda, diag, set_bytes, block->at, 0, bytes, stream);
     if (status == PEAL_OK)
         status = CUDA_DO(cuda, diag, stream_synchronize, stream);
     (void)cuda->call.stream_destroy(stream);
@@ -88,14 +88,15 @@ static peal_status zero(const struct peal_cuda *cuda, const struct cuda_block *b
 }
 
 peal_status cuda_block_make(const struct peal_cuda *cuda, uint32_t device, size_t bytes,
-                            peal_cuda_share share, struct cuda_block *block, peal_diag *diag)
+                            size_t clear, peal_cuda_share share, struct cuda_block *block,
+                            peal_diag *diag)
 {
     memset(block, 0, sizeof *block);
     if (share == PEAL_CUDA_SHARE_FD || share == PEAL_CUDA_SHARE_FABRIC)
         PEAL_TRY(make_vmm(cuda, device, bytes, share, block, diag));
     else
         PEAL_TRY(make_plain(cuda, bytes, block, diag));
-    peal_status status = zero(cuda, block, diag);
+    peal_status status = zero(cuda, block, clear, diag);
     if (status != PEAL_OK)
         cuda_block_free(cuda, block);
     return status;
