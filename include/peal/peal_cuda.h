@@ -142,8 +142,9 @@ typedef struct peal_cuda_call {
     void *out;
     uint32_t max_sms; /* of this call; 0: the comm's */
     int zero_sm;      /* 1: this call runs on no SM; on all ranks */
-    /* 1: the buffers are symmetric memory, at equal offsets on all ranks: then nothing is copied
-     * besides. Zero-SM only; kernels find that out by themselves. */
+    /* 1: `in` lies at one offset of symmetric memory on all ranks, and so does `out`, also where a
+     * rank has no use for it: then nothing is copied besides. Of zero-SM calls; kernels find that
+     * out by themselves. */
     int symmetric;
     /* alltoallv: how many elements of each block are sent, and were received; 64-bit numbers, one
      * for each rank, in memory that the device reaches, read and written in the order of the
@@ -183,6 +184,11 @@ PEAL_API PEAL_CHECK peal_status peal_cuda_reduce(peal_cuda_comm *comm, const voi
 
 /* ---- for programs without CUDA of their own, as peal(1) ------------------- */
 
+/* Memory on the comm's device that is not symmetric, as cudaMalloc gives it. free accepts NULL.
+ * Errors: ARG, MEMORY, IO. */
+PEAL_API PEAL_CHECK peal_status peal_cuda_malloc(peal_cuda_comm *comm, size_t bytes,
+                                                 peal_diag *diag, void **memory_out);
+PEAL_API void peal_cuda_free(peal_cuda_comm *comm, void *memory);
 /* A stream on the comm's device; waiting until it is empty (the comm's error, if that has ended);
  * a copy in its order between host and device, or on the device. Errors: ARG, IO, MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_cuda_stream_create(peal_cuda_comm *comm, peal_diag *diag,

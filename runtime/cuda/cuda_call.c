@@ -45,13 +45,13 @@ static uint32_t must_stage(const struct peal_cuda_comm *comm, const struct rt_ro
     return stages;
 }
 
-/* A rank that has no use for a buffer gives none. */
+/* Also of a buffer that this rank has no use for: it tells where the others have theirs. */
 static peal_status check_symmetric(const struct peal_cuda_comm *comm, const struct rt_row *row,
                                    const peal_cuda_call *call, peal_diag *diag)
 {
-    int in = !row->in_bytes || cuda_in_heap(comm, (uintptr_t)call->in, row->in_bytes);
-    int out = !row->out_bytes || cuda_in_heap(comm, (uintptr_t)call->out, row->out_bytes);
-    if (call->symmetric && !(in && out))
+    int in = cuda_in_heap(comm, (uintptr_t)call->in, row->in_bytes);
+    int out = cuda_in_heap(comm, (uintptr_t)call->out, row->out_bytes);
+    if (call->symmetric && row->block_bytes && !(in && out))
         return peal_fail(diag, PEAL_ERR_ARG, "a buffer is not of peal_cuda_mem_alloc");
     return PEAL_OK;
 }

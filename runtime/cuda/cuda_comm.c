@@ -261,6 +261,28 @@ void *peal_cuda_mem_peer(const peal_cuda_comm *comm, const void *memory, uint32_
     return (void *)(uintptr_t)(comm->peers[rank].arena + ((uintptr_t)memory - comm->arena.at));
 }
 
+peal_status peal_cuda_malloc(peal_cuda_comm *comm, size_t bytes, peal_diag *diag,
+                             void **memory_out)
+{
+    cu_ptr at = 0;
+    if (!comm || !memory_out || bytes == 0)
+        return peal_fail(diag, PEAL_ERR_ARG, "no comm, no bytes, or no place for the memory");
+    PEAL_TRY(cuda_enter(comm, diag));
+    peal_status status = CUDA_DO(comm->cuda, diag, mem_alloc, &at, bytes);
+    cuda_leave(comm);
+    if (status == PEAL_OK)
+        *memory_out = (void *)(uintptr_t)at;
+    return status;
+}
+
+void peal_cuda_free(peal_cuda_comm *comm, void *memory)
+{
+    if (!comm || !memory || cuda_enter(comm, NULL) != PEAL_OK)
+        return;
+    (void)comm->cuda->call.mem_free((cu_ptr)(uintptr_t)memory);
+    cuda_leave(comm);
+}
+
 /* ---- streams */
 
 peal_status peal_cuda_stream_create(peal_cuda_comm *comm, peal_diag *diag, void **stream_out)
