@@ -421,8 +421,8 @@ peal_status peal_dev_image_make(peal_ctx *ctx, const peal_table *table, uint32_t
 
 /* ---- calls */
 
-uint64_t peal_dev_key(const struct peal_plan *plan, uint64_t count, peal_dtype dtype, peal_op op,
-                      int in_place)
+/* What all ranks of a call have in common, but for its number. */
+static uint64_t key_of(const struct peal_plan *plan, const struct dev_call *call, int in_place)
 {
     const struct plan_collective *what = peal_plan_collective(plan->collective);
     struct {
@@ -430,8 +430,21 @@ uint64_t peal_dev_key(const struct peal_plan *plan, uint64_t count, peal_dtype d
         uint64_t count;
         uint32_t numbers[6];
     } key = {.plan = plan->id,
-             .count = count,
-             .numbers = {(uint32_t)plan->collective, plan->root, plan->peer, (uint32_t)dtype,
-                         (uint32_t)op, in_place && what->in_place && !what->rooted}};
+             .count = call->count,
+             .numbers = {(uint32_t)plan->collective, plan->root, plan->peer, call->dtype, call->op,
+                         in_place && what->in_place && !what->rooted}};
     return peal_hash64(&key, sizeof key);
+}
+
+void peal_dev_call_fill(const struct peal_plan *plan, uint32_t row, uint64_t count,
+                        peal_dtype dtype, peal_op op, int in_place, struct dev_call *call)
+{
+    size_t elem_bytes = peal_dtype_size(dtype);
+    call->row = row;
+    call->count = count;
+    call->dtype = (uint32_t)dtype;
+    call->op = (uint32_t)op;
+    call->divisor = op == PEAL_AVG ? plan->nranks : 0;
+    call->trips = peal_plan_trips(plan, count * peal_plan_blocks(plan), elem_bytes);
+    call->key = key_of(plan, call, in_place);
 }

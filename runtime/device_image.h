@@ -23,8 +23,9 @@ static inline const struct dev_row *peal_dev_rows(const void *image)
     return (const struct dev_row *)((const struct dev_image *)image + 1);
 }
 
-/* dev_call.key: what all ranks of a call have in common, but for its number. */
-uint64_t peal_dev_key(const struct peal_plan *plan, uint64_t count, peal_dtype dtype, peal_op op,
-                      int in_place);
+/* What a call's arguments say of dev_call: count (of a block), key, type, operation, divisor, trips
+ * and row; the rest is left alone. `row` is that of the table whose plan it is. */
+void peal_dev_call_fill(const struct peal_plan *plan, uint32_t row, uint64_t count,
+                        peal_dtype dtype, peal_op op, int in_place, struct dev_call *call);
 
 #endif

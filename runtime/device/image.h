@@ -61,9 +61,7 @@ enum dev_kind {
     DEV_AWAIT,
     DEV_TELL, /* as the two signals, and the wait, with a count */
     DEV_HAND_TELL,
-    DEV_LEARN,
-    DEV_MULTI_STORE, /* sm: to the same place of every rank, by the switch */
-    DEV_MULTI_LOAD   /* sm: the same place of every rank, folded by the switch */
+    DEV_LEARN
 };
 
 /* Own output in chunks that peers reach, too, lies where they reach it. */
@@ -91,7 +89,10 @@ struct dev_operand {
 #define DEV_FOLDS 1u     /* the sources are folded */
 #define DEV_FINAL 2u     /* avg divides here */
 #define DEV_DELIVERED 4u /* await: delivered, not source free */
-#define DEV_FAR 8u       /* an operand is of a rank that is not reached directly */
+#define DEV_GROUP_STORE                                                                            \
+    16u /* the destinations are one place of each rank of a group: the switch may store */
+#define DEV_GROUP_LOAD 32u /* the sources are: it may fold */
+#define DEV_FAR 8u         /* an operand is of a rank that is not reached directly */
 
 /* alltoallv, whose chunk's block has a length: 0 none, else twice a rank, 1 for what this rank
  * sends to it, 2 for what it gets from it. */
@@ -220,9 +221,10 @@ struct dev_peer {
 struct dev_rank {
     uint64_t image; /* addresses */
     uint64_t state;
-    uint64_t peers;     /* dev_peer[nranks], its own among them */
-    uint64_t port;      /* struct dev_port, pinned */
-    uint64_t multicast; /* the arenas of all ranks as one, by the switch; 0: none */
+    uint64_t peers;            /* dev_peer[nranks], its own among them */
+    uint64_t port;             /* struct dev_port, pinned */
+    uint64_t multicast;        /* the arenas of all ranks as one, by the switch; 0: none */
+    uint64_t multicast_window; /* their windows likewise */
     uint32_t rank;
     uint32_t nranks;
     uint32_t flags;       /* DEV_RANK_* */
@@ -247,6 +249,8 @@ struct dev_call {
     uint32_t dtype;   /* peal_dtype, or DEV_E4M3, DEV_E5M2 */
     uint32_t op;      /* peal_op */
     uint32_t divisor; /* avg: contributions; else 0 */
+    uint32_t trips;   /* of the bodies, which follow from row, count and type */
+    uint32_t zero;
 };
 
 /* Types that the kernel folds besides those of peal_dtype. */
