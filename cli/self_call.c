@@ -127,7 +127,9 @@ int self_call(struct self *self, uint32_t call)
     struct view view = self_view(self, call);
     drop_unused(self, call, &view);
     peal_status status;
-    if (job->action.collective == PEAL_ALLTOALLV)
+    if (self->gpu)
+        status = gpu_call(self, call, &view, &diag);
+    else if (job->action.collective == PEAL_ALLTOALLV)
         status = call_counted(self, call, &view, &diag);
     else if (action_rooted(&job->action))
         status = call_rooted(self->comm, job, &view, &diag);
