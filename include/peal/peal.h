@@ -1293,7 +1293,8 @@ PEAL_API void peal_join_end(peal_join *join);
  * *table_out is not touched there. Rank 0 with NULL has none, and tells everybody diag->text as it
  * is when it calls. All ranks get the same answer: the plans that a rank has read are compared
  * with rank 0's by their ids. Deadline: timeout_ms for the meeting, and again for the table.
- * Errors: ARG, TIMEOUT, MISMATCH, PEER, UNPROVEN, LIMIT (more than PEAL_SHARE_BYTES), IO, MEMORY. */
+ * Errors: ARG, TIMEOUT, MISMATCH, PEER, UNPROVEN, LIMIT (more than PEAL_SHARE_BYTES), IO, MEMORY.
+ */
 #define PEAL_SHARE_BYTES (1ull << 30)
 PEAL_API PEAL_CHECK peal_status peal_table_share(peal_ctx *ctx, const peal_join_params *params,
                                                  const peal_table *table, peal_diag *diag,
@@ -1317,8 +1318,8 @@ typedef struct peal_link_state {
     size_t size;
     const char *transport; /* "memory" (one host), "tcp", "rdma" */
     const char *device;    /* rdma: this rank's, with the port: "mlx5_0:1"; else "" */
-    const char *why;       /* a clause: why not all links are rdma, where the plan asks for it; or "" */
-    uint32_t links_rdma;   /* of all ranks, each counted from both ends */
+    const char *why; /* a clause: why not all links are rdma, where the plan asks for it; or "" */
+    uint32_t links_rdma; /* of all ranks, each counted from both ends */
     uint32_t links_tcp;
     uint64_t puts; /* by tcp or rdma: transfers, their bytes, and signals, so far */
     uint64_t bytes;

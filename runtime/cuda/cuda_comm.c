@@ -261,8 +261,7 @@ void *peal_cuda_mem_peer(const peal_cuda_comm *comm, const void *memory, uint32_
     return (void *)(uintptr_t)(comm->peers[rank].arena + ((uintptr_t)memory - comm->arena.at));
 }
 
-peal_status peal_cuda_malloc(peal_cuda_comm *comm, size_t bytes, peal_diag *diag,
-                             void **memory_out)
+peal_status peal_cuda_malloc(peal_cuda_comm *comm, size_t bytes, peal_diag *diag, void **memory_out)
 {
     cu_ptr at = 0;
     if (!comm || !memory_out || bytes == 0)
