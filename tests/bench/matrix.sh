@@ -6,7 +6,7 @@
 #   matrix.sh PEAL
 #
 # MACHINES: which (loads mesh torus switch nvls dgx hosts pcie small); RANKS: how many ranks, of those
-#   that a machine is tried with (all); ALGORITHMS, COLLECTIVES: which (all);
+#   that a machine is tried with (all); ALGORITHMS, COLLECTIVES: which (all; custom is a script's);
 # PART: I/N, the I-th of N parts (1/1): each takes every N-th line of what is left;
 # LIMIT: seconds for one table of plans (300): what takes longer is listed, and no failure.
 # One line for each machine, algorithm and collective; what an algorithm does not serve is left out.
@@ -25,7 +25,7 @@ machines=${MACHINES:-loads mesh torus switch nvls dgx hosts pcie small}
 algorithms=${ALGORITHMS:-$(sed -n 's/^ALGORITHM([A-Z_]*, \([a-z_]*\))/\1/p' \
     compiler/algorithms.def | tr _ -)}
 collectives=${COLLECTIVES:-$(sed -n 's/^X(PEAL_\([A-Z_]*\),.*/\1/p' plan/collectives.def |
-    tr A-Z_ a-z-)}
+    tr A-Z_ a-z- | grep -vx custom)}
 limit=${LIMIT:-300}
 part=${PART:-1/1}
 turn=0
