@@ -156,6 +156,7 @@ int launch_params(struct cli *cli, struct launch *launch, peal_join_params *para
     params->ranks = launch->ranks;
     params->interface = chosen(cli, OPT_INTERFACE, "PEAL_INTERFACE");
     params->host = chosen(cli, OPT_HOST_ID, "PEAL_HOST_ID");
+    params->rdma = chosen(cli, OPT_RDMA, "PEAL_RDMA");
     params->insecure = cli_given(cli, OPT_INSECURE);
     CLI_TRY(cli_u32(cli, OPT_SOCKETS, &params->sockets));
     if (launch->by == LAUNCH_PMIX)

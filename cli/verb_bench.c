@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peal bench: time by size, laid out as nccl-tests lay it out. */
+#include "bench_overlap.h"
 #include "bench_pairs.h"
 #include "cli_json.h"
 #include "run_options.h"
@@ -60,9 +61,10 @@ static int read_bench(struct bench *bench)
 {
     struct cli *cli = bench->cli;
     uint32_t dtype = PEAL_FLOAT32, op = PEAL_SUM;
-    bench->low = 8;
-    bench->high = 64u << 20;
-    bench->factor = 2;
+    int beside = cli_given(cli, OPT_BESIDE); /* has few sizes, and no small ones to hide */
+    bench->low = beside ? 512u << 10 : 8;
+    bench->high = beside ? 8u << 20 : 64u << 20;
+    bench->factor = beside ? 4 : 2;
     CLI_TRY(read_choice(cli, 0, &bench->choice));
     CLI_TRY(read_one(cli, OPT_DTYPE, dtype_word, PEAL_DTYPE_COUNT, &dtype));
     CLI_TRY(read_one(cli, OPT_OP, op_word, PEAL_OP_COUNT, &op));
@@ -394,6 +396,25 @@ static int bench_jobs(struct bench *bench, const peal_fabric *fabric, struct job
     return measure(bench);
 }
 
+static int bench_beside(const struct bench *bench, const peal_fabric *fabric)
+{
+    struct crew crew = bench->crew; /* a comm's thread is where its rank is: not on its only core */
+    crew.procs = cli_given(bench->cli, OPT_PROCS);
+    crew.pin = cli_given(bench->cli, OPT_PIN);
+    const struct overlap_asked asked = {.cli = bench->cli,
+                                        .fabric = fabric,
+                                        .table = bench->table,
+                                        .crew = &crew,
+                                        .dtype = bench->dtype,
+                                        .op = bench->op,
+                                        .action = bench->actions.list[0],
+                                        .count = bench->count,
+                                        .points = bench->points};
+    if (bench->actions.count != 1)
+        return say_usage("--overlap takes one collective");
+    return bench_overlap(&asked);
+}
+
 static int bench_actions(struct bench *bench, const peal_fabric *fabric)
 {
     struct crew *crew = &bench->crew;
@@ -403,6 +424,8 @@ static int bench_actions(struct bench *bench, const peal_fabric *fabric)
     if (cli_given(bench->cli, OPT_ALL_PAIRS))
         return fabric ? bench_pairs(bench->cli, fabric, crew)
                       : say_usage("--all-pairs plans each pair, and needs a topology");
+    if (cli_given(bench->cli, OPT_BESIDE))
+        return bench_beside(bench, fabric);
     size_t room = 2 * (size_t)bench->points * bench->actions.count;
     struct job *jobs = need(calloc(room + 1, sizeof *jobs));
     crew->results = need(calloc(room + 1, sizeof *crew->results));

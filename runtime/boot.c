@@ -450,6 +450,7 @@ static peal_status fill(struct rt_job *job, const struct job_plan *plan)
     job->nranks = plan->ranks;
     job->sockets = plan->sockets;
     job->timeout_ms = plan->timeout_ms;
+    peal_copy_text(job->rdma, sizeof job->rdma, plan->rdma ? plan->rdma : "");
     job->listener = plan->listener;
     job->wait.cancel = plan->cancel;
     if (plan->key)

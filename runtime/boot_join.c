@@ -83,6 +83,8 @@ static peal_status check_params(const peal_join_params *p, const peal_table *tab
     if (p->sockets > JOB_SOCKETS_MAX || p->port > 65535)
         return peal_fail(diag, PEAL_ERR_ARG, "at most %u sockets, and ports up to 65535",
                          JOB_SOCKETS_MAX);
+    if (p->rdma && strlen(p->rdma) >= sizeof((struct rt_job *)0)->rdma)
+        return peal_fail(diag, PEAL_ERR_ARG, "no RDMA device has such a long name");
     if (!p->id && (!p->address || !p->port))
         return peal_fail(diag, PEAL_ERR_ARG, "joining takes an id, or an address and a port");
     if (p->id && (p->rank == 0) != (p->meeting != NULL))
@@ -188,6 +190,7 @@ peal_status rt_ask_read(const peal_join_params *given, const peal_table *table, 
                                   .heap_bytes = p->heap_bytes,
                                   .host = p->host,
                                   .interface = p->interface,
+                                  .rdma = p->rdma,
                                   .key = &ask->key,
                                   .roots = ask->roots,
                                   .listener = -1};
@@ -255,8 +258,9 @@ static peal_status settle(struct rt_job *job, const peal_table *table, const pea
 {
     PEAL_TRY(rt_far_check(job, table, diag));
     PEAL_TRY(map_segment(job, table, p->heap_bytes, &world->segment, diag));
-    peal_status status = rt_far_make(job, diag);
-    return rt_job_agree(job, status, diag);
+    peal_status status = rt_far_make(job, table, &world->segment, diag);
+    PEAL_TRY(rt_job_agree(job, status, diag));
+    return rt_far_census(job, diag);
 }
 
 static peal_status make_world(peal_ctx *ctx, struct rt_ask *ask, const peal_table *table,
@@ -466,6 +470,7 @@ peal_status peal_world_split(peal_world *world, const uint32_t *ranks, uint32_t 
                                  .heap_bytes = ask.params.heap_bytes,
                                  .host = job->idents[job->rank].host,
                                  .host_id = job->idents[job->rank].host_id,
+                                 .rdma = job->rdma,
                                  .key = &ask.key,
                                  .roots = ask.roots,
                                  .nroots = 1,

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define JOB_VERSION 1u
+#define JOB_VERSION 2u
 #define JOB_TEXT 400u
 #define JOB_EXCHANGE_MAX 65536u
 #define JOB_SOCKETS_MAX 8u
@@ -57,6 +57,7 @@ struct rt_job {
     struct rt_ident *idents;
     struct rt_far *far; /* NULL: all ranks are on this host */
     char key_name[64];  /* "": none; the shared-memory object that holds the key */
+    char rdma[96];      /* the device to use; "": found out, "off": none */
     struct sock_wait wait;
 };
 
@@ -70,6 +71,7 @@ struct job_plan {
     const char *host;
     const char *host_id; /* NULL: found out */
     const char *interface;
+    const char *rdma;    /* NULL: found out */
     const struct auth_key *key;
     const struct sock_addr *roots; /* where rank 0 may be found */
     uint32_t nroots;

@@ -363,6 +363,7 @@ typedef struct peal_cluster_params {
     int rails;               /* 1: NIC i of every host meets on rail i; 0: leaf and spine */
     double oversubscription; /* leaf to spine; 0 means 1 (none) */
     double latency_us;       /* added per crossing; 0 means the class default */
+    int multicast;           /* 1: the hosts' NVSwitches multicast and fold (NVLink SHARP) */
 } peal_cluster_params;
 PEAL_API PEAL_CHECK peal_status peal_cluster_write(peal_ctx *ctx, const peal_cluster_params *params,
                                                    peal_write_fn write, void *user,
@@ -455,10 +456,13 @@ typedef struct peal_request {
     /* 1: callers' buffers will be private to their processes (peal_world_params): what peers reach
      * of them is copied once more, and schedules are chosen accordingly. */
     int private_buffers;
+    /* 1: the same inputs give the same bits in each call of one plan: no sum is added up in an
+     * order that a switch chooses. deterministic implies it. */
+    int repeatable;
 } peal_request;
 #define PEAL_DEPTH_MAX 8u
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0, NULL, 0, 0}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0, NULL, 0, 0, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
@@ -1262,9 +1266,12 @@ typedef struct peal_join_params {
     uint32_t timeout_ms;   /* deadline of the meeting and of every wait; 0 means 30 000 */
     uint64_t heap_bytes;   /* as in peal_world_params; the same on all ranks */
     uint64_t chaos_seed;
+    const char *rdma; /* which device, where the plan asks for RDMA: "device", "device:port" or
+                         "device:port:gid index"; "off": none; NULL: the plan's, else the closest.
+                         There are as many queue pairs between two ranks as sockets */
 } peal_join_params;
 /* clang-format off */
-#define PEAL_JOIN_PARAMS_INIT {sizeof(peal_join_params), 0, 0, NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, 0, 0, 0, 0}
+#define PEAL_JOIN_PARAMS_INIT {sizeof(peal_join_params), 0, 0, NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL}
 /* clang-format on */
 
 /* Blocks until all ranks are there, know that they have the same table, version and number of
@@ -1292,7 +1299,8 @@ PEAL_API void peal_join_end(peal_join *join);
  * *table_out is not touched there. Rank 0 with NULL has none, and tells everybody diag->text as it
  * is when it calls. All ranks get the same answer: the plans that a rank has read are compared
  * with rank 0's by their ids. Deadline: timeout_ms for the meeting, and again for the table.
- * Errors: ARG, TIMEOUT, MISMATCH, PEER, UNPROVEN, LIMIT (more than PEAL_SHARE_BYTES), IO, MEMORY. */
+ * Errors: ARG, TIMEOUT, MISMATCH, PEER, UNPROVEN, LIMIT (more than PEAL_SHARE_BYTES), IO, MEMORY.
+ */
 #define PEAL_SHARE_BYTES (1ull << 30)
 PEAL_API PEAL_CHECK peal_status peal_table_share(peal_ctx *ctx, const peal_join_params *params,
                                                  const peal_table *table, peal_diag *diag,
@@ -1309,6 +1317,23 @@ PEAL_API PEAL_CHECK peal_status peal_world_exchange(peal_world *world, const voi
                                                     size_t bytes, void *all, peal_diag *diag);
 /* The name of a rank's host; NULL where the world was not joined. Lives with the world. */
 PEAL_API const char *peal_world_host(const peal_world *world, uint32_t rank);
+
+/* How this rank reaches another one of a joined world, and what it has sent there. The texts live
+ * with the world. */
+typedef struct peal_link_state {
+    size_t size;
+    const char *transport; /* "memory" (one host), "tcp", "rdma" */
+    const char *device;    /* rdma: this rank's, with the port: "mlx5_0:1"; else "" */
+    const char *why; /* a clause: why not all links are rdma, where the plan asks for it; or "" */
+    uint32_t links_rdma; /* of all ranks, each counted from both ends */
+    uint32_t links_tcp;
+    uint64_t puts; /* by tcp or rdma: transfers, their bytes, and signals, so far */
+    uint64_t bytes;
+    uint64_t signals;
+} peal_link_state;
+/* Any thread, at any time. Errors: ARG. */
+PEAL_API PEAL_CHECK peal_status peal_world_link(const peal_world *world, uint32_t rank,
+                                                peal_link_state *state);
 
 /* Joins the world as `rank`. Blocks until every rank has joined or the deadline
  * passes; compares plan ids. The table must be verified, or is verified here; of slices, which are

@@ -88,6 +88,7 @@
 ---@field max_sms integer # SMs of an accelerator at most; 0 any number
 ---@field zero_sm boolean # no SM at all
 ---@field deterministic boolean # one order of reduction
+---@field repeatable boolean # no sum in an order that a switch chooses
 ---@field wire string # format that float32 may travel in
 ---@field rank fun(self: peal.Request, rank: integer): peal.Rank # a rank of the group by its number there, from 0
 
