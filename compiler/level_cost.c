@@ -325,10 +325,15 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     c->stage.alpha_us += told_us;
     double moved = c->direct || !c->phase->level ? (n - 1) * c->share : 0;
     double alpha_us = c->hop_us;
-    if (loads && c->layout->runs > 1) { /* a deputy folds the root's pieces, too */
-        double folded = peal_level_deputed(c->layout, c->planner) ? 2 : 1;
-        moved = folded * (n + 1) / 2.0 * c->share;
-        alpha_us *= folded;
+    /* One pass over all inputs; one over the result, which is stored to all, and from the input to
+     * the own output too. */
+    if (loads)
+        moved = (n + 1) / 2.0 * c->share;
+    else if (c->direct && !folds)
+        moved = (n + (c->first ? 1 : 0)) / 2.0 * c->share;
+    if (loads && c->layout->runs > 1 && peal_level_deputed(c->layout, c->planner)) {
+        moved *= 2; /* a deputy folds the root's pieces, too */
+        alpha_us *= 2;
     }
     end(c, moved);
     /* Slots of all others, and the own part, into one, when the last has come. */
