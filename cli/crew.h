@@ -78,6 +78,8 @@ struct crew {
     int registered;
     int pin;
     int random_delay;
+    int gpu;                /* ranks are on GPUs; then: */
+    int zero_sm;            /* calls hold no SM */
     const char *what;       /* of the progress line */
     const uint32_t *places; /* the core of each rank, if pinned; NULL: its number */
     const char *trace;      /* file for the timeline; NULL: none is kept */

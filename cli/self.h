@@ -18,6 +18,7 @@ struct self {
     uint64_t random;
     size_t *counts;    /* alltoallv: for each call what goes to each rank, and what came from it */
     unsigned barriers; /* entered so far, if they are checked */
+    struct gpu *gpu;   /* NULL: in host memory */
 };
 
 /* One rank's buffers of a call. In place, the smaller one lies in the larger one. */
@@ -55,5 +56,17 @@ void self_overlap_sum(const struct self *self, struct result *result);
 /* Around a checked barrier. */
 void self_enter(struct self *self);
 void self_leave(const struct self *self);
+
+/* ---- gpu_rank.c: the same in device memory, to which `memory` is copied and from which it is read
+ * back. Of ranks without a GPU these do nothing. 0: it has failed. */
+peal_status gpu_open(struct self *self, peal_diag *diag);
+int gpu_memory(struct self *self, uint64_t bytes);
+void gpu_close(struct self *self);
+int gpu_upload(struct self *self);
+int gpu_download(struct self *self);
+int gpu_finish(struct self *self); /* all that was enqueued is done */
+void gpu_info(const struct self *self, peal_comm_info *info);
+/* Instead of the library's call for hosts. */
+peal_status gpu_call(struct self *self, uint32_t call, const struct view *view, peal_diag *diag);
 
 #endif

@@ -111,6 +111,8 @@ static peal_status call_rootless(peal_comm *comm, const struct job *job, const s
         return peal_reduce_scatter(comm, view->in, view->out, count, job->dtype, job->op, diag);
     case PEAL_ALLGATHER:
         return peal_allgather(comm, view->in, view->out, count, job->dtype, diag);
+    case PEAL_CUSTOM:
+        return peal_custom(comm, view->in, view->out, count, job->dtype, job->op, diag);
     case PEAL_ALLTOALL:
         return peal_alltoall(comm, view->in, view->out, count, job->dtype, diag);
     default:
@@ -125,7 +127,9 @@ int self_call(struct self *self, uint32_t call)
     struct view view = self_view(self, call);
     drop_unused(self, call, &view);
     peal_status status;
-    if (job->action.collective == PEAL_ALLTOALLV)
+    if (self->gpu)
+        status = gpu_call(self, call, &view, &diag);
+    else if (job->action.collective == PEAL_ALLTOALLV)
         status = call_counted(self, call, &view, &diag);
     else if (action_rooted(&job->action))
         status = call_rooted(self->comm, job, &view, &diag);

@@ -4,6 +4,7 @@
 #include "bench_pairs.h"
 #include "cli_json.h"
 #include "run_options.h"
+#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -358,12 +359,37 @@ static int plan_jobs(struct bench *bench, const peal_fabric *fabric, struct job 
     return kept ? EXIT_YES : say_diag(PEAL_ERR_UNSUPPORTED, NULL);
 }
 
+/* In a job that rank 0 plans for: its table, and the jobs that it serves. */
+static int take_jobs(struct bench *bench, struct job *jobs)
+{
+    struct crew *crew = &bench->crew;
+    peal_row_info row;
+    uint32_t kept = 0;
+    CLI_TRY(launch_take(bench->cli, crew->timeout_ms, 0, &bench->table));
+    for (uint32_t i = 0; i < bench->actions.count; i++)
+        custom_of_table(&bench->cli->team, bench->table, &bench->actions.list[i]);
+    CLI_TRY(make_jobs(bench, jobs));
+    for (uint32_t i = 0; i < crew->njobs; i++)
+        if (!bench->choice.all || find_row(bench->table, &jobs[i], crew->ranks, &row))
+            jobs[kept++] = jobs[i];
+    crew->njobs = kept;
+    return EXIT_YES;
+}
+
 static int bench_jobs(struct bench *bench, const peal_fabric *fabric, struct job *jobs)
 {
     struct crew *crew = &bench->crew;
-    CLI_TRY(make_jobs(bench, jobs));
-    if (fabric)
-        CLI_TRY(plan_jobs(bench, fabric, jobs));
+    int shared = fabric && launch_shares(bench->cli);
+    if (shared)
+        CLI_TRY(launch_fits(crew->launch, crew->ranks));
+    if (shared && launch_follows(bench->cli)) {
+        CLI_TRY(take_jobs(bench, jobs));
+    } else {
+        int code = make_jobs(bench, jobs);
+        if (code == EXIT_YES && fabric)
+            code = plan_jobs(bench, fabric, jobs);
+        CLI_TRY(shared ? launch_give(bench->cli, crew->timeout_ms, code, bench->table) : code);
+    }
     crew->table = bench->table;
     CLI_TRY(check_sizes(bench->table, crew->jobs, crew->njobs, crew->ranks));
     CLI_TRY(note_wire(bench->table, jobs, crew->njobs, crew->ranks));
@@ -418,7 +444,9 @@ static int choose(struct bench *bench, const peal_fabric *fabric)
         peal_request request = PEAL_REQUEST_INIT;
         CLI_TRY(read_request(cli, &request));
         CLI_TRY(count_ranks(cli, fabric, request.ranks, &bench->crew.ranks));
-        return choose_all(&bench->choice, bench->crew.ranks, 0, &bench->actions);
+        request.ranks = bench->crew.ranks;
+        CLI_TRY(choose_all(&bench->choice, bench->crew.ranks, 0, &bench->actions));
+        return custom_choose(cli, fabric, &request, &bench->actions);
     }
     CLI_TRY(check_decided(cli, bench->table));
     CLI_TRY(say_diag(peal_table_get(bench->table, &info), NULL));
@@ -434,6 +462,8 @@ int verb_bench(struct cli *cli)
     int code = cli_operands(cli, 1);
     if (code == EXIT_YES)
         code = read_bench(bench);
+    if (code == EXIT_YES)
+        code = launch_read(cli, cli->launch);
     if (code == EXIT_YES)
         code = load_any(cli, cli->operand[0], &fabric, &bench->table);
     if (code == EXIT_YES)
