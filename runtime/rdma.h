@@ -26,7 +26,7 @@
 #define RDMA_SENDS 128u  /* works of a pair that are under way */
 #define RDMA_RECEIVES 64u
 #define RDMA_PART (256u << 10)  /* bytes of a work */
-#define RDMA_SPREAD (64u << 10) /* a piece beyond this takes any pair */
+#define RDMA_SPREAD (16u << 10) /* a piece beyond this takes any pair */
 #define RDMA_BOUNCES 8u         /* of RDMA_PART each */
 #define RDMA_REGIONS 32u        /* kept in the cache */
 

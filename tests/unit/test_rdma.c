@@ -184,6 +184,261 @@ START_TEST(test_cache_full)
 }
 END_TEST
 
+/* ---- one end of a link, whose device writes down what it is given */
+
+#define LINK_WORKS 64u
+
+static struct {
+    struct rdma_work work[LINK_WORKS];
+    void *pair[LINK_WORKS];
+    uint32_t works, receives, failed;
+} seen;
+
+static uint32_t seen_post(struct rdma_nic *nic, void *pair, const struct rdma_work *work,
+                          uint32_t count)
+{
+    (void)nic;
+    for (uint32_t i = 0; i < count; i++) {
+        ck_assert_uint_lt(seen.works, LINK_WORKS);
+        seen.pair[seen.works] = pair;
+        seen.work[seen.works++] = work[i];
+    }
+    return count;
+}
+
+static int seen_receive(struct rdma_nic *nic, void *pair, uint64_t id, char *to, uint32_t bytes,
+                        uint32_t own_key)
+{
+    (void)nic, (void)pair, (void)id, (void)to, (void)bytes, (void)own_key;
+    seen.receives++;
+    return 1;
+}
+
+static void seen_fail(struct rdma_nic *nic, void *pair)
+{
+    (void)nic, (void)pair;
+    seen.failed++;
+}
+
+static const struct rdma_nic_ops seen_ops = {
+    .post = seen_post, .receive = seen_receive, .fail = seen_fail};
+
+#define SCRATCH 131072u
+struct link {
+    struct rdma_nic nic;
+    struct peal_comm comm;
+    struct rdma rdma;
+    struct rdma_peer peers[2];
+    struct rdma_pair pairs[2];
+    struct rdma_record records[2 * RDMA_RECEIVES + RDMA_SENDS];
+    struct rdma_item queue[RDMA_QUEUE];
+    struct rt_event event;
+    struct rt_piece piece;
+    char *memory;
+};
+
+/* Rank 0 of two, with rank 1 over two pairs. Semaphores are at the segment's start, scratch
+ * behind them. */
+static struct link *link_make(void)
+{
+    struct link *self = calloc(1, sizeof *self);
+    struct rdma *rdma = &self->rdma;
+    memset(&seen, 0, sizeof seen);
+    self->memory = aligned_alloc(4096, 4096 + 8 * SCRATCH);
+    memset(self->memory, 0, 4096 + 8 * SCRATCH);
+    self->nic = (struct rdma_nic){.ops = &seen_ops, .inline_bytes = 128};
+    rdma->nic = rdma->cache.nic = &self->nic;
+    rdma->base = self->comm.base = self->memory;
+    rdma->layout =
+        (struct rt_layout){.nranks = 2, .nsems = 2, .scratch = 4096, .scratch_bytes = SCRATCH};
+    self->comm.layout = rdma->layout;
+    self->comm.nranks = rdma->nranks = 2;
+    rdma->comm = &self->comm;
+    rdma->peers = self->peers;
+    rdma->scratch = (struct rdma_region){self->memory + 4096, 2 * SCRATCH, 11, 12, NULL};
+    struct rdma_peer *peer = &self->peers[1];
+    *peer = (struct rdma_peer){.rank = 1,
+                               .pairs = 2,
+                               .pair = self->pairs,
+                               .in = self->records,
+                               .out = self->records + 2 * RDMA_RECEIVES,
+                               .queue = self->queue,
+                               .scratch = 0x700000,
+                               .scratch_key = 77};
+    self->pairs[0].pair = &self->pairs[0];
+    self->pairs[1].pair = &self->pairs[1];
+    return self;
+}
+
+static void link_free(struct link *self)
+{
+    free(self->memory);
+    free(self);
+}
+
+/* From own scratch to the name `to`, in one piece, as of call `call`. */
+static void link_put(struct link *self, uint64_t to, size_t bytes, uint32_t call)
+{
+    struct rdma_peer *peer = &self->peers[1];
+    char *name = (char *)(uintptr_t)((uintptr_t)self->memory + to);
+    self->piece = (struct rt_piece){self->memory + 4096, name, bytes, 0, bytes};
+    self->event.issued++;
+    self->event.unread = self->event.unwritten = 1;
+    peer->queue[peer->tail++ % RDMA_QUEUE] =
+        (struct rdma_item){.count = 1, .call = call, .event = &self->event, .pieces = &self->piece};
+    rdma_pump(&self->rdma, peer);
+}
+
+static void link_signal(struct link *self, uint32_t sem, uint32_t count)
+{
+    struct rdma_peer *peer = &self->peers[1];
+    peer->queue[peer->tail++ % RDMA_QUEUE] =
+        (struct rdma_item){.kind = RDMA_SIGNAL, .at = sem, .word = count};
+    rdma_pump(&self->rdma, peer);
+}
+
+static int link_got(struct link *self, uint32_t pair, uint32_t slot, struct rdma_record record)
+{
+    struct rdma_done done = {.bytes = sizeof record, .received = 1};
+    self->records[slot] = record;
+    return rdma_received(&self->rdma, &self->peers[1], pair, slot, &done);
+}
+
+static void link_flag(struct link *self)
+{
+    struct rdma_done done = {.received = 1, .flag = 1};
+    ck_assert(rdma_received(&self->rdma, &self->peers[1], 1, 0, &done));
+}
+
+#define PEER_SCRATCH (4096u + 2 * SCRATCH)
+
+/* A flag behind the data of each other pair that carried any, once. */
+START_TEST(test_sent_flags)
+{
+    struct link *self = link_make();
+    struct rdma_record record;
+    link_put(self, PEER_SCRATCH + 256, 60000, 1);
+    link_put(self, PEER_SCRATCH + 65536, 60000, 1);
+    link_signal(self, 1, 5);
+    ck_assert_uint_eq(seen.works, 4);
+    ck_assert_ptr_eq(seen.pair[0], &self->pairs[0]);
+    ck_assert_ptr_eq(seen.pair[1], &self->pairs[1]);
+    ck_assert_uint_eq(seen.work[0].to, 0x700100);
+    ck_assert_uint_eq(seen.work[0].peer_key, 77);
+    ck_assert_uint_eq(seen.work[0].own_key, 11);
+    ck_assert_uint_eq(seen.work[1].to, 0x710000);
+    uint32_t flag = seen.work[2].op == RDMA_FLAG ? 2 : 3, send = 5 - flag;
+    ck_assert_uint_eq(seen.work[flag].op, RDMA_FLAG);
+    ck_assert_ptr_eq(seen.pair[flag], &self->pairs[1]);
+    ck_assert_uint_eq(seen.work[send].op, RDMA_SEND);
+    ck_assert_ptr_eq(seen.pair[send], &self->pairs[0]);
+    memcpy(&record, seen.work[send].from, sizeof record);
+    ck_assert_uint_eq(record.kind, RDMA_SIGNAL);
+    ck_assert_uint_eq(record.flags[0], 0);
+    ck_assert_uint_eq(record.flags[1], 1);
+    /* Small pieces are in order with the records; nothing has gone by the second pair since. */
+    link_put(self, PEER_SCRATCH, 1000, 1);
+    link_signal(self, 1, 6);
+    ck_assert_uint_eq(seen.works, 6);
+    ck_assert_ptr_eq(seen.pair[4], &self->pairs[0]);
+    ck_assert_ptr_eq(seen.pair[5], &self->pairs[0]);
+    memcpy(&record, seen.work[5].from, sizeof record);
+    ck_assert_uint_eq(record.flags[1], 1);
+    link_free(self);
+}
+END_TEST
+
+static uint64_t sem_of(const struct link *self, uint32_t index)
+{
+    return atomic_load(rt_sem(self->memory, &self->rdma.layout, 0, 1, index));
+}
+
+/* A record counts when its flags have come, and none behind it does before. */
+START_TEST(test_flags_wait)
+{
+    struct link *self = link_make();
+    ck_assert(link_got(self, 0, 3, (struct rdma_record){.kind = RDMA_SIGNAL, .at = 0, .a = 1}));
+    ck_assert_uint_eq(sem_of(self, 0), 1);
+    ck_assert(link_got(
+        self, 0, 5, (struct rdma_record){.kind = RDMA_SIGNAL, .at = 0, .a = 2, .flags = {0, 2}}));
+    ck_assert(link_got(self, 0, 4, (struct rdma_record){.kind = RDMA_SIGNAL, .at = 1, .a = 9}));
+    ck_assert_uint_eq(seen.receives, 1); /* the places of what waits are not given away */
+    link_flag(self);
+    ck_assert_uint_eq(sem_of(self, 0), 1);
+    ck_assert_uint_eq(sem_of(self, 1), 0);
+    link_flag(self);
+    ck_assert_uint_eq(sem_of(self, 0), 2);
+    ck_assert_uint_eq(sem_of(self, 1), 9);
+    ck_assert_uint_eq(seen.receives, 5);
+    /* What is no record, or comes where none does. */
+    ck_assert(!link_got(self, 0, 6, (struct rdma_record){.kind = RDMA_SIGNAL, .at = 2}));
+    ck_assert(!link_got(self, 1, 6, (struct rdma_record){.kind = RDMA_SIGNAL, .at = 0, .a = 3}));
+    ck_assert_uint_eq(sem_of(self, 0), 2);
+    link_free(self);
+}
+END_TEST
+
+/* Where the output of the call before was, nothing is written. */
+START_TEST(test_output_of_the_call)
+{
+    struct link *self = link_make();
+    struct rdma_record out = {.kind = RDMA_OUT, .call = 4, .at = 55, .a = 0x900000, .b = 70000};
+    link_put(self, FAR_OUT + 100, 1000, 4);
+    ck_assert_uint_eq(seen.works, 1); /* it asks */
+    ck_assert_uint_eq(((const struct rdma_record *)(const void *)seen.work[0].from)->kind,
+                      RDMA_WANT);
+    ck_assert(link_got(self, 0, 0, out));
+    rdma_pump(&self->rdma, &self->peers[1]);
+    ck_assert_uint_eq(seen.works, 2);
+    ck_assert_uint_eq(seen.work[1].to, 0x900064);
+    ck_assert_uint_eq(seen.work[1].peer_key, 55);
+    link_put(self, FAR_OUT, 1000, 5);
+    link_signal(self, 0, 1);
+    ck_assert_uint_eq(seen.works, 2);
+    out.call = 5;
+    out.a = 0xa00000;
+    ck_assert(link_got(self, 0, 1, out));
+    rdma_pump(&self->rdma, &self->peers[1]);
+    ck_assert_uint_eq(seen.works, 4);
+    ck_assert_uint_eq(seen.work[2].to, 0xa00000);
+    /* Beyond its end, neither. */
+    link_put(self, FAR_OUT + 69500, 1000, 5);
+    ck_assert_uint_eq(seen.works, 4);
+    ck_assert_uint_eq(self->peers[1].broken, RDMA_REFUSED);
+    ck_assert_uint_eq(seen.failed, 2);
+    link_free(self);
+}
+END_TEST
+
+/* A source is free and its copy in place when the last work that carried it says so, on whatever
+ * pair; what is flushed never is. */
+START_TEST(test_completions)
+{
+    struct link *self = link_make();
+    struct rdma_pair *pairs = self->pairs;
+    link_put(self, PEER_SCRATCH, 256 * 1024 - 8192, 1); /* in one work */
+    ck_assert_uint_eq(seen.works, 1);
+    ck_assert_uint_eq(seen.work[0].told, 1);
+    ck_assert_uint_ne(self->event.freed, self->event.issued);
+    rdma_completed(&self->rdma, &pairs[0], 1, 1); /* none of that number is under way */
+    rdma_completed(&self->rdma, &pairs[1], 0, 1);
+    ck_assert_uint_ne(self->event.delivered, self->event.issued);
+    rdma_completed(&self->rdma, &pairs[0], 0, 1);
+    ck_assert_uint_eq(self->event.freed, self->event.issued);
+    ck_assert_uint_eq(self->event.delivered, self->event.issued);
+    /* Inline: read at once, in place later. */
+    link_put(self, PEER_SCRATCH, 128, 1);
+    ck_assert_uint_eq(seen.work[1].copied, 1);
+    ck_assert_uint_eq(self->event.freed, self->event.issued);
+    ck_assert_uint_ne(self->event.delivered, self->event.issued);
+    rdma_completed(&self->rdma, &pairs[0], 1, 0);
+    ck_assert_uint_ne(self->event.delivered, self->event.issued);
+    ck_assert_uint_eq(pairs[0].done, pairs[0].posted);
+    ck_assert(rdma_idle(&self->peers[1]));
+    link_free(self);
+}
+END_TEST
+
 /* ---- ranks as threads of two hosts */
 
 static struct test_heap heap;
@@ -412,6 +667,7 @@ START_TEST(test_calls)
     run_members(members, &like);
     expect_all_right(members);
     ck_assert_uint_gt(fake.works, 100);
+    ck_assert(like.sockets == 1 || fake.flags > 20);
     fake_end();
 }
 END_TEST
@@ -536,6 +792,10 @@ int main(void)
     tcase_add_test(parts, test_hellos);
     tcase_add_test(parts, test_cache);
     tcase_add_test(parts, test_cache_full);
+    tcase_add_test(parts, test_sent_flags);
+    tcase_add_test(parts, test_flags_wait);
+    tcase_add_test(parts, test_output_of_the_call);
+    tcase_add_test(parts, test_completions);
     suite_add_tcase(suite, parts);
     TCase *ranks = tcase_create("ranks");
     tcase_add_checked_fixture(ranks, set_up, tear_down);

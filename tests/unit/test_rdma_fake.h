@@ -60,7 +60,9 @@ static struct {
         int used;
     } region[FAKE_REGIONS];
     uint64_t random;
-    uint32_t regions, works; /* ever made, ever done */
+    uint32_t regions, works, flags; /* ever made, ever done */
+    uint32_t frozen;                /* nothing goes by this pair */
+    uint64_t thaws;                 /* until then */
     /* what goes wrong */
     uint32_t inline_bytes;
     uint32_t absent;       /* 1: the first second rank of a host that asks has no device */
@@ -308,6 +310,7 @@ static void fake_carry(struct fake_pair *self)
     if (work->op == RDMA_SEND)
         memcpy(receive->to, work->from,
                work->bytes < receive->bytes ? work->bytes : receive->bytes);
+    fake.flags += work->op == RDMA_FLAG;
     if (takes) {
         other->got++;
         fake_done(other->nic, (struct rdma_done){.id = receive->id,
@@ -320,16 +323,30 @@ static void fake_carry(struct fake_pair *self)
     self->first++;
 }
 
+/* One pair, another one by and by, is let wait while all others go on. */
+static void fake_freeze(void)
+{
+    uint64_t now = rt_now_ns();
+    if (now < fake.thaws)
+        return;
+    fake.thaws = now + fake_draw() % 2000000;
+    for (unsigned tries = 0; tries < 16; tries++) {
+        fake.frozen = (uint32_t)(fake_draw() % 64);
+        if (fake.pair[fake.frozen].joined)
+            return;
+    }
+}
+
 static void *fake_wire(void *user)
 {
     (void)user;
     while (!atomic_load(&fake.stop)) {
         uint32_t busy[FAKE_PAIRS], count = 0;
         fake_lock();
+        fake_freeze();
         for (uint32_t i = 0; i < FAKE_PAIRS; i++)
-            if (fake.pair[i].nic && fake.pair[i].first != fake.pair[i].last)
+            if (fake.pair[i].nic && fake.pair[i].first != fake.pair[i].last && i != fake.frozen)
                 busy[count++] = i;
-        /* One pair may be let wait for long. */
         uint32_t first = count ? (uint32_t)(fake_draw() % count) : 0;
         for (uint32_t k = 0; k < count && k < 1 + fake_draw() % 4; k++)
             fake_carry(&fake.pair[busy[(first + k * (fake_draw() % 2)) % count]]);
