@@ -26,6 +26,12 @@ static inline peal_status check_buffers(const struct rt_row *row, const char *in
     return PEAL_OK;
 }
 
+peal_status rt_check_buffers(const struct rt_row *row, const void *in, const void *out,
+                             int *in_place, peal_diag *diag)
+{
+    return check_buffers(row, in, out, in_place, diag);
+}
+
 /* ---- entering */
 
 /* Peers read these only behind a signal or packet of this call. */

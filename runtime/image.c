@@ -76,7 +76,7 @@ static void decode_operand(const struct decode *d, const struct plan_operand *fr
 
 static int folds(const struct plan_step *step)
 {
-    return step->op == PLAN_REDUCE || step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
+    return peal_plan_op_folds(step->op);
 }
 
 /* 1: elements are converted, not only moved. */
@@ -317,8 +317,10 @@ static void note_engine(struct peal_comm *comm, struct rt_row *row, uint32_t num
         return;
     comm->engines |= 1u << step->engine;
     row->engines |= 1u << step->engine;
-    /* A host rank's own loads and stores are what its plan asks for; all else stands in. */
-    if ((step->engine != PEAL_ENGINE_SM || rank->busid[0] != '\0') &&
+    /* A host rank's own loads and stores are what its plan asks for, and so is a network's engine
+     * that does it; all else stands in, among it a lane that stores and folds for a switch. */
+    if ((step->engine != PEAL_ENGINE_SM || rank->busid[0] != '\0' ||
+         peal_plan_op_groups(step->op)) &&
         !is_itself(comm, number, rank, step))
         comm->stand_ins |= 1u << step->engine;
 }
