@@ -60,6 +60,17 @@ by_verbs() {
     fi
 }
 
+# under_way: the device has sent some thousand packets more
+under_way() {
+    counter=/sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts
+    enough=$(($(cat $counter) + 2000))
+    tries=0
+    until [ "$(cat $counter)" -gt $enough ] || [ $tries = 300 ]; do
+        sleep 0.2
+        tries=$((tries + 1))
+    done
+}
+
 right() { # right NAME PLAN ARGUMENT...
     name=$1
     plan=$2
@@ -82,6 +93,8 @@ else
     right alltoall alltoall --count $blocks
     right registered allreduce --bytes 1M --registered
 
+    peal topo detect --ranks 2 | grep -q 'name="rxe0"' || echo "case detect FAILED: $(peal topo detect --ranks 2)"
+
     ranks peal run /payload/allreduce.peal --check --iters 1 --timeout 60000 --rdma nosuch0
     finish
     judge fallback 0
@@ -100,7 +113,7 @@ judge bad-key 0
 # A process that dies in the midst of calls; the others name it.
 ranks peal run /payload/allreduce.peal --iters 1000000 --bytes 64K --timeout 30000
 if [ "$role" = b ]; then
-    sleep 5
+    under_way
     for p in /proc/[0-9]*; do
         if tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -qx RANK=3 &&
             [ "$(cat "$p/comm")" = peal ]; then
@@ -122,7 +135,7 @@ right lossy-alltoall alltoall --count $blocks
 # A host that dies.
 ranks peal run /payload/allreduce.peal --iters 1000000 --bytes 64K --timeout 10000
 if [ "$role" = b ]; then
-    sleep 5
+    under_way
     echo "this host dies now"
     echo b >/proc/sysrq-trigger
 fi

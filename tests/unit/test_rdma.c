@@ -439,15 +439,50 @@ START_TEST(test_completions)
 }
 END_TEST
 
+/* Whatever a peer sends, nothing is written but its own semaphores and counts. */
+START_TEST(test_any_records)
+{
+    struct link *self = link_make();
+    char *before = malloc(4096);
+    uint64_t random = 12345, taken = 0, strayed = 0;
+    for (uint32_t n = 0; n < 20000; n++) {
+        struct rdma_record record;
+        uint64_t *words = (uint64_t *)(void *)&record;
+        memset(&record, 0, sizeof record);
+        for (size_t i = 0; i < sizeof record / 8; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            words[i] = random >> 40 & 1 ? random >> 33 : random >> 61;
+        }
+        record.kind = n % 8 == 0 ? record.kind : n % 8;
+        record.at = n % 3 ? record.at % 4096 : record.at;
+        memset(record.flags, 0, n % 16 ? sizeof record.flags : 0);
+        memcpy(before, self->memory, 4096);
+        self->peers[1].first = self->peers[1].last = 0; /* what waits is forgotten */
+        taken += (uint64_t)link_got(self, n % 64 == 0, n % RDMA_RECEIVES, record);
+        for (uint32_t at = 0; at < 4096; at += 8) {
+            int own = (at >= 2 * RT_LINE && at < 4 * RT_LINE && at % RT_LINE == 0) ||
+                      at == 2048 + 8 || at == 2048 + RT_LINE + 8;
+            strayed += !own && memcmp(before + at, self->memory + at, 8) != 0;
+        }
+    }
+    ck_assert_uint_eq(strayed, 0);
+    ck_assert_uint_gt(taken, 2000); /* right and wrong ones are among them */
+    ck_assert_uint_lt(taken, 19000);
+    free(before);
+    link_free(self);
+}
+END_TEST
+
 /* ---- ranks as threads of two hosts */
 
 static struct test_heap heap;
 static peal_ctx *ctx;
 static peal_table *table;
+static peal_table *two;
 
-static peal_table *table_of(peal_collective collective)
+static peal_table *table_of(peal_collective collective, uint32_t ranks)
 {
-    static const uint32_t group[RANKS] = {0, 1, 8, 9};
+    static const uint32_t groups[2][RANKS] = {{0, 8}, {0, 1, 8, 9}};
     peal_diag diag = PEAL_DIAG_INIT;
     peal_fabric *fabric;
     peal_table *made;
@@ -455,8 +490,8 @@ static peal_table *table_of(peal_collective collective)
     const char *path = test_source_path("examples/topologies/cluster-h100-2.xml");
     ck_assert_msg(peal_fabric_load(ctx, path, &diag, &fabric) == PEAL_OK, "%s", diag.text);
     request.collective = collective;
-    request.ranks = request.group_size = RANKS;
-    request.group = group;
+    request.ranks = request.group_size = ranks;
+    request.group = groups[ranks == RANKS];
     request.min_bytes = 8;
     request.max_bytes = 16 << 20;
     ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &made) == PEAL_OK, "%s", diag.text);
@@ -468,19 +503,22 @@ static peal_table *table_of(peal_collective collective)
 static void set_up(void)
 {
     ctx = test_ctx(&heap);
-    table = table_of(PEAL_ALLREDUCE);
+    table = table_of(PEAL_ALLREDUCE, RANKS);
     static const peal_collective more[] = {PEAL_ALLTOALLV, PEAL_ALLGATHER};
     for (size_t i = 0; i < 2; i++) {
-        peal_table *other = table_of(more[i]);
+        peal_table *other = table_of(more[i], RANKS);
         ck_assert_int_eq(peal_table_join(table, other, NULL), PEAL_OK);
         peal_table_destroy(other);
     }
     ck_assert_int_eq(peal_table_verify(table, NULL, NULL, NULL, NULL), PEAL_OK);
+    two = table_of(PEAL_ALLREDUCE, 2);
+    ck_assert_int_eq(peal_table_verify(two, NULL, NULL, NULL, NULL), PEAL_OK);
 }
 
 static void tear_down(void)
 {
     peal_table_destroy(table);
+    peal_table_destroy(two);
     peal_ctx_destroy(ctx);
     ck_assert_int_eq(heap.blocks, 0);
 }
@@ -705,6 +743,45 @@ START_TEST(test_stays)
 }
 END_TEST
 
+/* A part of a world is linked as the whole was told to be. */
+static void body_split(struct member *self, peal_comm *comm)
+{
+    uint32_t pair[2] = {self->rank % 2, self->rank % 2 + 2};
+    peal_link_state link = {.size = sizeof link};
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_world *next = NULL;
+    peal_comm *half = NULL;
+    int32_t in[3000], out[3000];
+    (void)comm;
+    note(self, peal_world_split(self->world, pair, 2, two, &diag, &next), &diag);
+    if (self->status == PEAL_OK)
+        note(self, peal_comm_create(next, two, self->rank / 2, &diag, &half), &diag);
+    for (int i = 0; i < 3000; i++)
+        in[i] = i + (int)self->rank;
+    if (self->status == PEAL_OK)
+        note(self, peal_allreduce(half, in, out, 3000, PEAL_INT32, PEAL_SUM, &diag), &diag);
+    for (int i = 0; i < 3000 && self->status == PEAL_OK; i++)
+        self->wrong += out[i] != 2 * i + (int)(pair[0] + pair[1]);
+    if (self->status == PEAL_OK)
+        note(self, peal_world_link(next, 1 - self->rank / 2, &link), &diag);
+    if (self->status == PEAL_OK)
+        self->wrong += strcmp(link.transport, self->rdma ? "tcp" : "rdma") != 0;
+    peal_comm_destroy(half);
+    peal_world_destroy(next);
+}
+
+START_TEST(test_split)
+{
+    struct member members[RANKS];
+    struct member like = {.sockets = 2, .timeout_ms = 60000, .body = body_split};
+    fake_begin(33);
+    like.rdma = _i ? "off" : NULL;
+    run_members(members, &like);
+    expect_all_right(members);
+    fake_end();
+}
+END_TEST
+
 /* ---- what breaks */
 
 static void body_until_broken(struct member *self, peal_comm *comm)
@@ -796,11 +873,13 @@ int main(void)
     tcase_add_test(parts, test_flags_wait);
     tcase_add_test(parts, test_output_of_the_call);
     tcase_add_test(parts, test_completions);
+    tcase_add_test(parts, test_any_records);
     suite_add_tcase(suite, parts);
     TCase *ranks = tcase_create("ranks");
     tcase_add_checked_fixture(ranks, set_up, tear_down);
     tcase_add_loop_test(ranks, test_calls, 0, 4);
     tcase_add_loop_test(ranks, test_stays, 0, 4);
+    tcase_add_loop_test(ranks, test_split, 0, 2);
     tcase_add_loop_test(ranks, test_breaks, 0, 6);
     tcase_add_test(ranks, test_scarce);
     suite_add_tcase(suite, ranks);
