@@ -113,7 +113,8 @@ static peal_status launch(struct peal_cuda_comm *comm, const peal_cuda_call *cal
                             .row = (uint32_t)(row - comm->host->rows),
                             .dtype = (uint32_t)call->dtype,
                             .op = (uint32_t)call->op,
-                            .divisor = row->divisor};
+                            .divisor = row->divisor,
+                            .trips = row->trips};
     return cuda_kernel_call(comm, row, &what, stream, diag);
 }
 
