@@ -130,12 +130,13 @@ static peal_status enqueue(struct peal_cuda_comm *comm, const peal_cuda_call *ca
     return cuda_unstage(comm, asked->row, &buffers, stream, diag);
 }
 
-static peal_status enter_and_enqueue(struct peal_cuda_comm *comm, const peal_cuda_call *call,
-                                     const struct asked *asked, cu_handle stream, peal_diag *diag)
+/* With the context current. */
+static peal_status check_and_enqueue(struct peal_cuda_comm *comm, const peal_cuda_call *call,
+                                     cu_handle stream, peal_diag *diag)
 {
-    PEAL_TRY(cuda_enter(comm, diag));
-    peal_status status = enqueue(comm, call, asked, stream, diag);
-    cuda_leave(comm);
+    struct asked asked = {.row = NULL};
+    PEAL_TRY(check(comm, call, stream, &asked, diag));
+    peal_status status = enqueue(comm, call, &asked, stream, diag);
     if (status == PEAL_OK)
         comm->calls++;
     else
@@ -147,14 +148,15 @@ peal_status peal_cuda_enqueue(peal_cuda_comm *comm, const peal_cuda_call *given,
                               peal_diag *diag)
 {
     peal_cuda_call call;
-    struct asked asked = {.row = NULL};
     if (!comm || !given)
         return peal_fail(diag, PEAL_ERR_ARG, "no comm, or no call");
     if (peal_import(&call, sizeof call, given) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_ARG, "a call of an unknown size");
     PEAL_TRY(peal_cuda_comm_error(comm, diag));
-    PEAL_TRY(check(comm, &call, stream, &asked, diag));
-    return enter_and_enqueue(comm, &call, &asked, stream, diag);
+    PEAL_TRY(cuda_enter(comm, diag));
+    peal_status status = check_and_enqueue(comm, &call, stream, diag);
+    cuda_leave(comm);
+    return status;
 }
 
 /* ---- by name */

@@ -90,6 +90,11 @@ peal_status cuda_stage(struct peal_cuda_comm *comm, const struct rt_row *row, ui
     comm->staged_calls++;
     if (what & RT_REACH_OUT)
         buffers->shared_out = area(comm, 1);
+    /* Blocks that are filled up to a length that only the device knows come back whole: with what
+     * was behind it. */
+    if (what & RT_REACH_OUT && row->counted)
+        PEAL_TRY(copy_reached(comm, row, RT_REACH_OUT, buffers->shared_out, buffers->out, stream,
+                              diag));
     if (!(what & RT_REACH_IN))
         return PEAL_OK;
     buffers->shared_in = area(comm, 0);
