@@ -147,6 +147,8 @@ static void sum_up(const struct self *self)
                 slowest = yard->times[r * yard->ranks + k];
         yard->times[r] = slowest; /* never ahead of what is read */
     }
+    if (job->beside)
+        self_overlap_sum(self, result);
     qsort(yard->times, job->rounds, sizeof *yard->times, by_value);
     result->best_us = yard->times[0];
     result->median_us = yard->times[job->rounds / 2];
@@ -164,7 +166,7 @@ static int run_job(struct self *self, uint32_t number)
     self->job = job;
     self->bytes = job_room(job, self->crew->ranks);
     self_expect(self);
-    if (!(job->budget_us ? run_budget(self) : run_rounds(self)))
+    if (!(job->beside ? self_overlap(self) : job->budget_us ? run_budget(self) : run_rounds(self)))
         return 0;
     if (!yard_meet(self->yard, 0) || !yard_share(self->yard, number, job->rounds))
         return 0;

@@ -34,6 +34,8 @@ struct view self_view(const struct self *self, uint32_t call);
 
 /* ---- self_call.c: the library's functions */
 int self_call(struct self *self, uint32_t call);
+/* A handle for it, to be started. 0: it failed. */
+int self_pending(struct self *self, uint32_t call, peal_pending **pending);
 
 /* Elements that a rank sends another in an alltoallv. */
 uint64_t self_length(const struct self *self, uint32_t call, uint32_t from, uint32_t to);
@@ -46,6 +48,11 @@ void self_expect(const struct self *self);
 void self_check(const struct self *self, uint32_t call, uint32_t round);
 /* Where elements are rounded: that all ranks hold the same bits. 0: somebody has failed. */
 int self_compare(const struct self *self, uint32_t call);
+/* ---- crew_overlap.c: the rounds of a job with work beside its call; 0: somebody has failed */
+int self_overlap(struct self *self);
+/* Their medians, when times hold the slowest rank's. */
+void self_overlap_sum(const struct self *self, struct result *result);
+
 /* Around a checked barrier. */
 void self_enter(struct self *self);
 void self_leave(const struct self *self);

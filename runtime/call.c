@@ -109,8 +109,9 @@ static inline peal_status begin(peal_comm *comm, const struct rt_call *call, str
         PEAL_TRY(rt_stage(comm, row, diag));
     if (comm->measures)
         comm->begun = rt_now_ns();
-    rt_far_enter(comm, row);
+    PEAL_TRY(rt_far_enter(comm, row, diag));
     enter(comm, row, in_place);
+    rt_far_offer(comm);
     *found = row;
     return PEAL_OK;
 }

@@ -75,6 +75,13 @@ static void shared_memory(const peal_fabric *fabric, const struct topo_at *from,
     use_own(&part, to, 2 * to->index + 1);
 }
 
+/* Up to an NVSwitch and down again. */
+static int over_switch(const struct topo_type *type, const struct topo_route *route)
+{
+    return route->hops == 2 &&
+           type->node[type->link[type->hop[route->hop]].to].kind == TOPO_NVSWITCH;
+}
+
 static void inside(const peal_fabric *fabric, const struct topo_at *from, const struct topo_at *to,
                    struct topo_path *path)
 {
@@ -87,6 +94,7 @@ static void inside(const peal_fabric *fabric, const struct topo_at *from, const 
     path->gap_us = fabric->profile.gap_us[route->link_class];
     path->direct = route->direct;
     path->mover = (peal_engine)route->mover;
+    path->multicast = from->type->multicast && route->direct && over_switch(from->type, route);
     use_hops(&part, from, route->hop, route->hops);
 }
 
