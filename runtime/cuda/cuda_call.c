@@ -32,15 +32,19 @@ static int all_mine(const struct peal_cuda_comm *comm)
     return 1;
 }
 
+/* Without an SM nobody looks up where the others have their buffers: all have them at one place of
+ * the heap, whether or not this rank's own are reached. */
 static uint32_t must_stage(const struct peal_cuda_comm *comm, const struct rt_row *row,
                            const peal_cuda_call *call, int zero)
 {
     uint32_t stages = 0;
-    if (zero ? call->symmetric : all_mine(comm))
+    if (zero)
+        return call->symmetric ? 0 : RT_REACH_IN | RT_REACH_OUT;
+    if (all_mine(comm))
         return 0;
-    if (zero || !cuda_in_heap(comm, (uintptr_t)call->in, row->in_bytes))
+    if (!cuda_in_heap(comm, (uintptr_t)call->in, row->in_bytes))
         stages |= row->reach & RT_REACH_IN;
-    if (zero || !cuda_in_heap(comm, (uintptr_t)call->out, row->out_bytes))
+    if (!cuda_in_heap(comm, (uintptr_t)call->out, row->out_bytes))
         stages |= row->reach & RT_REACH_OUT;
     return stages;
 }

@@ -257,6 +257,7 @@ peal_status peal_cuda_comm_error(const peal_cuda_comm *comm, peal_diag *diag)
 {
     if (!comm)
         return peal_fail(diag, PEAL_ERR_ARG, "no comm");
+    cuda_read_report(comm);
     return rt_failure_now(comm->host, diag);
 }
 

@@ -20,7 +20,7 @@
 #define DEV_MLX5_BLOCK 64u       /* of the send queue */
 #define DEV_MLX5_NOTIFY 0x08u    /* MLX5_WQE_CTRL_CQ_UPDATE */
 #define DEV_MLX5_INLINE 0x80000000u
-#define DEV_MLX5_CQE_ERROR 0xdu  /* of requests; 0xe of responses */
+#define DEV_MLX5_CQE_ERROR 0xdu     /* of requests; 0xe of responses */
 #define DEV_MLX5_MESSAGE (1u << 30) /* bytes of one entry, at most 2^31 */
 
 /* A queue pair of a lane: of one thread. */

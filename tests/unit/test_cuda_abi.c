@@ -86,11 +86,11 @@ static const char *const ours[] = {
 };
 
 static const char *const theirs[] = {
-    NAME(cuDeviceGetUuid),    NAME(cuCtxPushCurrent),   NAME(cuCtxPopCurrent),
-    NAME(cuMemAlloc),         NAME(cuMemFree),          NAME(cuIpcOpenMemHandle),
-    NAME(cuStreamDestroy),    NAME(cuEventDestroy),     NAME(cuMemHostGetDevicePointer),
-    NAME(cuStreamBatchMemOp), NAME(cuMemcpyAsync),      NAME(cuDevicePrimaryCtxRelease),
-    NAME(cuLaunchKernel),     NAME(cuIpcGetMemHandle),  NAME(cuMemsetD8Async),
+    NAME(cuDeviceGetUuid),    NAME(cuCtxPushCurrent),  NAME(cuCtxPopCurrent),
+    NAME(cuMemAlloc),         NAME(cuMemFree),         NAME(cuIpcOpenMemHandle),
+    NAME(cuStreamDestroy),    NAME(cuEventDestroy),    NAME(cuMemHostGetDevicePointer),
+    NAME(cuStreamBatchMemOp), NAME(cuMemcpyAsync),     NAME(cuDevicePrimaryCtxRelease),
+    NAME(cuLaunchKernel),     NAME(cuIpcGetMemHandle), NAME(cuMemsetD8Async),
     NAME(cuModuleLoadData),   NAME(cuStreamWaitEvent)};
 
 int main(void)

@@ -135,7 +135,7 @@ START_TEST(test_ring)
     }
     memcpy(record, &q.record, sizeof record);
     ck_assert_uint_eq(record[3], 11);
-    ck_assert_uint_eq(record[0] + record[1] + record[2], 0);
+    ck_assert_int_eq(record[0] + record[1] + record[2], 0);
     ck_assert(dev_mlx5_reached(11, 11) && dev_mlx5_reached(2, 0xfffe) && !dev_mlx5_reached(10, 11));
 }
 END_TEST
