@@ -432,6 +432,9 @@ struct rt_call {
 };
 peal_status rt_call_begin(struct peal_comm *comm, const struct rt_call *call, struct rt_row **row,
                           peal_diag *diag);
+/* The caller's buffers against what the row does with them; *in_place as it knows it. */
+peal_status rt_check_buffers(const struct rt_row *row, const void *in, const void *out,
+                             int *in_place, peal_diag *diag);
 /* It has failed: behind this, the caller's buffers are left alone. */
 void rt_call_cut(struct peal_comm *comm);
 peal_status rt_call_end(struct peal_comm *comm, const struct rt_call *call, struct rt_row *row,

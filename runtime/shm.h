@@ -60,7 +60,9 @@ enum rt_reason {
     RT_LEFT,
     RT_STOPPED,
     RT_SILENT,
-    RT_DAMAGED /* what came from it was */
+    RT_DAMAGED, /* what came from it was */
+    RT_BROKEN,  /* a queue pair with it failed */
+    RT_REFUSED
 };
 
 /* The first error: what one rank saw, told by all. */
