@@ -245,16 +245,17 @@ static int run_joined(struct crew *crew, struct yard *yard)
     params.heap_bytes = heap_bytes(crew);
     params.timeout_ms = crew->timeout_ms;
     params.chaos_seed = crew->chaos;
-    if (crew->trace)
-        return say_usage("--trace is for ranks that peal starts itself");
     CLI_TRY(launch_join(crew->cli, crew->launch, crew->table, &params, &yard->world));
     yard->far = 1;
     yard->rank = crew->launch->rank;
     if (yard->rank == 0)
         note_hosts(crew, yard);
     crew_rank(crew, yard, yard->rank);
+    int traced = crew->trace && !atomic_load(&yard->failed) && yard_share_traces(yard);
     peal_world_destroy(yard->world);
     crew->info = yard->info;
+    if (traced && yard->rank == 0)
+        CLI_TRY(crew_trace(crew, yard));
     memcpy(crew->results, yard->results, crew->njobs * sizeof *crew->results);
     return report_failure(yard);
 }

@@ -54,6 +54,8 @@ int yard_meet_far(struct yard *yard);
 int yard_share(struct yard *yard, uint32_t job, uint32_t rounds);
 int yard_share_iterations(struct yard *yard); /* rank 0's */
 int yard_share_digests(struct yard *yard);
+/* What all have recorded, by rank 0's clock. */
+int yard_share_traces(struct yard *yard);
 
 struct yard *yard_make(const struct crew *crew);
 void yard_unmake(struct yard *yard);

@@ -34,6 +34,16 @@ expect_json 'j["wrong"] == 0 and j["ranks_as"] == "processes" and j["combination
 launch "a b" "$PEAL" bench "$two" --group 0,8 --sizes 8:8K --factor 32 --iters 3 "${late[@]}"
 expect_ranks 0
 expect_out '# Out of bounds values : 0 OK'
+# The timeline of all ranks, by one of them.
+launch "a a b b" "$PEAL" run "$two" "${four[@]}" --bytes 64K --iters 2 --trace all.json
+expect_ranks 0
+python3 - <<'PY' || die "the trace lacks a rank, or has times that do not fit"
+import json
+trace = json.load(open("all.json"))
+steps = [x for x in (trace["traceEvents"] if isinstance(trace, dict) else trace) if x["ph"] == "X"]
+assert {x["pid"] for x in steps} == {0, 1, 2, 3}
+assert all(0 <= x["ts"] < 3e8 for x in steps)
+PY
 
 # A plan file, and a key in a file.
 unset PEAL_JOB_KEY
