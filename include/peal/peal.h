@@ -1217,7 +1217,8 @@ typedef struct peal_world_params {
     uint64_t chaos_seed;  /* not 0: asynchronous engines delay, split and reorder within
                              what they promise, from this seed (for tests) */
     /* Private buffers of messages from this size on are not staged: the kernel copies between
-     * processes (cross-memory attach), where it lets them. 0 means 1 MiB, UINT64_MAX never. */
+     * processes (cross-memory attach), where it lets them. 0 means 32 MiB, of reductions more than
+     * 64 MiB, and 1 MiB where staging would take more than half of the heap; UINT64_MAX never. */
     uint64_t attach_bytes;
 } peal_world_params;
 /* clang-format off */
