@@ -103,8 +103,13 @@ peal_feature(pmix "${PEAL_PMIX_FOUND}" "no start under mpirun or srun")
 # The core of Lua 5.4 becomes part of libpeal, hidden: a host that has a Lua of its own, perhaps
 # another one, must not meet this one. So it is the archive that is looked for, and it has to be
 # fit for a shared library.
-find_path(PEAL_LUA_INCLUDE_DIR lua.h PATH_SUFFIXES lua5.4 lua-5.4 lua54)
-find_library(PEAL_LUA_LIBRARY NAMES liblua5.4.a liblua-5.4.a liblua54.a liblua.a)
+option(PEAL_LUA "Policies and algorithms in Lua, and the Lua module, where Lua 5.4 is found" ON)
+if(PEAL_LUA)
+    find_path(PEAL_LUA_INCLUDE_DIR lua.h PATH_SUFFIXES lua5.4 lua-5.4 lua54)
+    find_library(PEAL_LUA_LIBRARY NAMES liblua5.4.a liblua-5.4.a liblua54.a liblua.a)
+else()
+    set(PEAL_LUA_INCLUDE_DIR "")
+endif()
 add_library(peal_lua_core INTERFACE)
 if(PEAL_LUA_INCLUDE_DIR AND PEAL_LUA_LIBRARY)
     try_compile(PEAL_HAVE_LUA ${PROJECT_BINARY_DIR}/probe-lua

@@ -32,10 +32,11 @@ static peal_status enumerate_channels(struct planner *planner, uint32_t channels
             /* Read by `to` on the way in, written by r on the way out. */
             peal_planner_load(planner, &hop, 2 / n, 1);
             move.alpha_us = hop.path.alpha_us > move.alpha_us ? hop.path.alpha_us : move.alpha_us;
-            shake.gap_us = hop.path.gap_us > shake.gap_us ? hop.path.gap_us : shake.gap_us;
+            shake.gap_us = hop.gap_us > shake.gap_us ? hop.gap_us : shake.gap_us;
         }
     shake.alpha_us = move.alpha_us;
-    shake.gap_us *= n - 2;
+    /* Each rank tells all others one by one, on the way in and on the way out. */
+    shake.gap_us *= (n - 2) * 2 / shake.levels;
     /* A chunk of every input in, one of every output out. */
     peal_candidate_stage(planner, &candidate, &move, 1.0 / channels);
     peal_candidate_stage(planner, &candidate, &shake, 0);

@@ -90,7 +90,7 @@ static void signal_cost(struct script_clockwork *w, uint32_t index)
         return;
     const struct hop *hop = peal_script_hop(w->p, from, to);
     w->signal_us[index] = hop->path.direct ? hop->path.alpha_us : hop->alpha_us;
-    w->signal_gap_us[index] = hop->path.gap_us;
+    w->signal_gap_us[index] = hop->path.direct ? hop->gap_us : hop->path.gap_us;
 }
 
 /* The shakes of hands before and after: one start-up, and the flags of a rank one by one. */
@@ -109,7 +109,8 @@ static void shake_cost(struct script_clockwork *w)
                 const struct hop *hop = peal_script_hop(p, leaves ? other : r, leaves ? r : other);
                 alpha[leaves] =
                     hop->path.alpha_us > alpha[leaves] ? hop->path.alpha_us : alpha[leaves];
-                gap[leaves] = hop->path.gap_us > gap[leaves] ? hop->path.gap_us : gap[leaves];
+                double own = hop->path.direct ? hop->gap_us : hop->path.gap_us;
+                gap[leaves] = own > gap[leaves] ? own : gap[leaves];
                 flags[leaves]++;
             }
         }
