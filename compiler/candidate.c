@@ -146,15 +146,16 @@ static double beside_us(const struct candidate *candidate, const struct stage *s
     return beside > 0 ? peal_beside_us(busy / candidate->channels, beside, alpha_us) : busy;
 }
 
-/* Time between two tiles of a lane. */
+/* Time between two tiles of a lane; alone: between the pieces of a single tile, which meet less on
+ * links than those of many do. */
 static double lane_interval(const struct candidate *candidate, uint32_t lane, double tile,
-                            double *alpha)
+                            int alone, double *alpha)
 {
     double sum = 0;
     *alpha = 0;
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         const struct stage *stage = &candidate->stage[i];
-        if (stage->lane != lane)
+        if (stage->lane != lane || (alone && stage->steady))
             continue;
         double fixed, busy = busy_us(stage, tile, &fixed);
         if (stage->chain) {
@@ -195,10 +196,11 @@ static void cost_further_tiles(const struct candidate *candidate, double tile, d
                                double cells, struct cost *cost)
 {
     double interval = candidate->total_us_per_byte * tile, alpha = 0;
-    double way[2] = {0, 0}, way_alpha[2] = {0, 0};
+    double way[2] = {0, 0}, way_alpha[2] = {0, 0}, started = cost->alpha_us / 2;
+    int alone = trips < 2 && candidate->algo == ALGO_TREE;
     for (uint32_t lane = 0; lane <= candidate->nstages && lane < STAGES_MAX - 1; lane++) {
         double lane_alpha;
-        double own = lane_interval(candidate, lane, tile, &lane_alpha);
+        double own = lane_interval(candidate, lane, tile, alone, &lane_alpha);
         int back = 0;
         for (uint32_t i = 0; i < candidate->nstages; i++)
             back |= candidate->stage[i].lane == lane && candidate->stage[i].back;
@@ -212,10 +214,14 @@ static void cost_further_tiles(const struct candidate *candidate, double tile, d
         }
     }
     /* The pieces of the first tile, there and back; of further tiles, both at the same time. */
-    double pieces = way[1] > 0 ? way[0] + way[1] : interval;
-    if (pieces < interval)
-        pieces = interval;
-    cost->time_us += (cells - 1) * pieces + cells * (trips - 1) * interval;
+    double pieces = (cells - 1) * (way[1] > 0 ? way[0] + way[1] : interval);
+    if (pieces < (cells - 1) * interval)
+        pieces = (cells - 1) * interval;
+    /* Of one tile alone: what the busiest resource carries for other pieces, it carries while the
+     * first one's start-ups pass on the way there. */
+    if (alone)
+        pieces = pieces - started > (cells - 1) * way[0] ? pieces - started : (cells - 1) * way[0];
+    cost->time_us += pieces + cells * (trips - 1) * interval;
     cost->alpha_us += (cells - 1) * (way[1] > 0 ? way_alpha[0] + way_alpha[1] : alpha) +
                       cells * (trips - 1) * alpha;
 }
