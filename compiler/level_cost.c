@@ -317,7 +317,7 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     /* One store to all, or the entry that all wait for, is told of one by one. */
     uint32_t tells = !folds || roots(c) == n ? n - 1 : roots(c);
     double told_us = c->direct && (!folds || loads) ? (tells - 1) * c->stage.gap_us : 0;
-    c->stage.gap_us *= told_us > 0 ? 0 : gaps(c, n - 1.0);
+    c->stage.gap_us *= told_us > 0 || loads ? 0 : gaps(c, n - 1.0);
     c->stage.depth = c->direct ? LEVEL_WINDOW : BURST_EVENTS;
     /* A fold of inputs waits for their owners to enter, then for its loads to return. */
     if (loads)
@@ -592,14 +592,46 @@ static void cost_handshake(struct costing *c, uint32_t phases, double way_us, do
     }
 }
 
-/* What a phase adds to it: its longest way, and, where one peer tells all others, their gaps. */
-static double entered_us(const struct costing *c)
+/* Where there are many roots, each hears of all its peers, or tells them one after the other, by
+ * itself, whatever way their pieces take. Lanes and other engines each have gaps of their own. */
+static double flat_us(struct costing *c)
 {
-    int tells = c->phase->way.part == PART_DIRECT && c->phase->way.n > 2 &&
-                c->planner->request.collective != PEAL_BROADCAST;
+    const struct level_layout *layout = c->layout;
+    uint32_t unit = layout->unit_of[c->planner->request.root];
+    int folds = c->phase->kind == LEVEL_FOLD;
+    double most = 0;
+    peal_level_peers(&c->peers, layout, c->phase->level, layout->holder[unit * layout->shards]);
+    for (uint32_t root = 0; root < c->peers.n; root++) {
+        double told_us[2] = {0, 0}; /* by its lane, by another engine */
+        for (uint32_t i = 0; is_root(c, root) && i < c->peers.n; i++) {
+            struct hop hop;
+            if (i == root)
+                continue;
+            peal_planner_hop(c->planner, c->peers.rank[folds ? root : i],
+                             c->peers.rank[folds ? i : root], &hop);
+            int async = peal_plan_engine_async(hop.engine) != 0;
+            double us = hop.alpha_us + (folds ? told_us[async] : 0);
+            most = us > most ? us : most;
+            told_us[async] += hop.gap_us * (async ? c->candidate->channels : 1);
+        }
+    }
+    return most;
+}
+
+/* What a phase adds to it: its longest way, and, where one peer tells all others, their gaps. */
+static double entered_us(struct costing *c)
+{
+    peal_collective collective = c->planner->request.collective;
+    int flat = !c->phase->way.single &&
+               ((collective == PEAL_BROADCAST && c->phase->kind == LEVEL_SPREAD) ||
+                (collective == PEAL_REDUCE && c->phase->kind == LEVEL_FOLD));
+    int tells =
+        c->phase->way.part == PART_DIRECT && c->phase->way.n > 2 && collective != PEAL_BROADCAST;
     double gap_us = tells && c->direct ? (c->phase->way.n - 2) * c->hop_gap_us : 0;
     if (tells && !c->direct && c->queued) /* by one engine, for all channels */
         gap_us = (c->queued * (double)c->candidate->channels - 1) * c->hop_gap_us;
+    if (flat)
+        return flat_us(c);
     return (c->phase->way.single ? c->way_us : c->hop_us) + gap_us;
 }
 
