@@ -54,9 +54,11 @@ void peal_stage_fold(const struct planner *planner, struct stage *stage, double 
 
 double peal_beside_us(double own, double beside, double apart)
 {
-    double d = own + beside;
-    for (int i = 0; d > 0 && i < 32; i++)
+    double d = own + beside, before = 0;
+    for (int i = 0; d > 0 && d != before && i < 32; i++) {
+        before = d;
         d = own + beside * d / (apart + d);
+    }
     return d;
 }
 
@@ -146,31 +148,44 @@ static double beside_us(const struct candidate *candidate, const struct stage *s
     return beside > 0 ? peal_beside_us(busy / candidate->channels, beside, alpha_us) : busy;
 }
 
-/* Time between two tiles of a lane; alone: between the pieces of a single tile, which meet less on
- * links than those of many do. */
-static double lane_interval(const struct candidate *candidate, uint32_t lane, double tile,
-                            int alone, double *alpha)
+/* Time between two tiles of a lane. */
+struct interval {
+    double us;
+    double alpha_us;
+    int back;
+};
+
+/* What a stage adds to that of its lane. */
+static void add_interval(const struct candidate *candidate, const struct stage *stage, double tile,
+                         struct interval *lane)
 {
-    double sum = 0;
-    *alpha = 0;
-    for (uint32_t i = 0; i < candidate->nstages; i++) {
-        const struct stage *stage = &candidate->stage[i];
-        if (stage->lane != lane || (alone && stage->steady))
-            continue;
-        double fixed, busy = busy_us(stage, tile, &fixed);
-        if (stage->chain) {
-            busy = beside_us(candidate, stage, tile, stage->alpha_us, busy);
-            sum += stage->levels * (start_us(stage, tile) + busy);
-            *alpha += stage->levels * (start_us(stage, tile) + fixed);
-        } else {
-            busy = beside_us(candidate, stage, tile, 2 * stage->alpha_us, busy);
-            /* Finite slots: no more than `depth` tiles in the round trip of a credit. */
-            double turn = (2 * stage->alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
-            sum += busy > turn ? busy : turn;
-            *alpha += busy > turn ? fixed : stage->alpha_us;
-        }
+    double fixed, busy = busy_us(stage, tile, &fixed);
+    lane->back |= stage->back;
+    if (stage->chain) {
+        busy = beside_us(candidate, stage, tile, stage->alpha_us, busy);
+        lane->us += stage->levels * (start_us(stage, tile) + busy);
+        lane->alpha_us += stage->levels * (start_us(stage, tile) + fixed);
+    } else {
+        busy = beside_us(candidate, stage, tile, 2 * stage->alpha_us, busy);
+        /* Finite slots: no more than `depth` tiles in the round trip of a credit. */
+        double turn = (2 * stage->alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
+        lane->us += busy > turn ? busy : turn;
+        lane->alpha_us += busy > turn ? fixed : stage->alpha_us;
     }
-    return sum;
+}
+
+/* Of the lanes that are waited for between tiles; returns how many there are. alone: between the
+ * pieces of a single tile, which meet less on links than those of many do. */
+static uint32_t lane_intervals(const struct candidate *candidate, double tile, int alone,
+                               struct interval lanes[STAGES_MAX])
+{
+    uint32_t count = candidate->nstages + 1 < STAGES_MAX ? candidate->nstages + 1 : STAGES_MAX - 1;
+    for (uint32_t i = 0; i < count; i++)
+        lanes[i] = (struct interval){0, 0, 0};
+    for (uint32_t i = 0; i < candidate->nstages; i++)
+        if (candidate->stage[i].lane < count && !(alone && candidate->stage[i].steady))
+            add_interval(candidate, &candidate->stage[i], tile, &lanes[candidate->stage[i].lane]);
+    return count;
 }
 
 /* All stages, one after the other. */
@@ -198,19 +213,17 @@ static void cost_further_tiles(const struct candidate *candidate, double tile, d
     double interval = candidate->total_us_per_byte * tile, alpha = 0;
     double way[2] = {0, 0}, way_alpha[2] = {0, 0}, started = cost->alpha_us / 2;
     int alone = trips < 2 && candidate->algo == ALGO_TREE;
-    for (uint32_t lane = 0; lane <= candidate->nstages && lane < STAGES_MAX - 1; lane++) {
-        double lane_alpha;
-        double own = lane_interval(candidate, lane, tile, alone, &lane_alpha);
-        int back = 0;
-        for (uint32_t i = 0; i < candidate->nstages; i++)
-            back |= candidate->stage[i].lane == lane && candidate->stage[i].back;
-        if (own > way[back]) {
-            way[back] = own;
-            way_alpha[back] = lane_alpha;
+    struct interval lanes[STAGES_MAX];
+    uint32_t count = lane_intervals(candidate, tile, alone, lanes);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct interval *lane = &lanes[i];
+        if (lane->us > way[lane->back]) {
+            way[lane->back] = lane->us;
+            way_alpha[lane->back] = lane->alpha_us;
         }
-        if (own > interval) {
-            interval = own;
-            alpha = lane_alpha;
+        if (lane->us > interval) {
+            interval = lane->us;
+            alpha = lane->alpha_us;
         }
     }
     /* The pieces of the first tile, there and back; of further tiles, both at the same time. */

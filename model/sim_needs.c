@@ -208,7 +208,8 @@ static peal_status check_links(struct peal_sim *sim, peal_diag *diag)
         const struct plan_link *link = &plan->links[i];
         struct topo_path *path = &sim->path[i];
         peal_topo_path(sim->fabric, link->from, link->to, path);
-        if ((uint8_t)path->link_class != link->link_class || (link->direct && !path->direct))
+        if ((uint8_t)path->link_class != link->link_class || (link->direct && !path->direct) ||
+            (link->multicast && !path->multicast))
             return peal_fail(diag, PEAL_ERR_ARG,
                              "the plan is of another machine: from rank %u to rank %u it has %s, "
                              "here is %s",
@@ -294,6 +295,41 @@ static double cap_of(const struct peal_sim *sim, const struct sim_need *need, ui
     return cap;
 }
 
+/* What a group's member carries on its link to the switch: loads leave it, stores reach it, and the
+ * rank that moves has one stream the other way. */
+static peal_status need_member(struct peal_sim *sim, struct sim_need *need, uint32_t self,
+                               uint32_t rank, uint32_t other, int source)
+{
+    uint32_t far = rank == self ? other : self;
+    struct topo_path up, down;
+    peal_topo_path(sim->fabric, rank, far, &up);
+    peal_topo_path(sim->fabric, far, rank, &down);
+    PEAL_TRY(add_use(sim, need, (uint32_t)(source ? up.use[0] : down.use[1]).resource, 1));
+    if (rank != self)
+        return PEAL_OK;
+    return add_use(sim, need, (uint32_t)(source ? down.use[1] : up.use[0]).resource, 1);
+}
+
+/* A step that a switch makes: the lane reads or writes the tile once for all of the group. */
+static peal_status need_group(struct peal_sim *sim, uint32_t rank, const struct plan_step *step,
+                              struct sim_need *need)
+{
+    const struct plan_rank *program = &sim->plan->ranks[rank];
+    const struct plan_operand *operands = &program->operands[step->operands];
+    int folds = step->op == PLAN_LOAD_REDUCE, stores = peal_plan_multicasts(program, step);
+    uint32_t first = folds ? 0 : step->nsrc;
+    uint32_t end = stores ? (uint32_t)step->nsrc + step->ndst : step->nsrc;
+    uint32_t other = operands[first].rank == rank ? operands[first + 1].rank : operands[first].rank;
+    struct topo_path path;
+    peal_topo_path(sim->fabric, rank, other, &path);
+    for (uint32_t i = first; i < end; i++)
+        PEAL_TRY(need_member(sim, need, rank, operands[i].rank, other, i < step->nsrc));
+    need->latency = folds ? ps_of(path.alpha_us) : 0;
+    need->alpha = stores ? ps_of(path.alpha_us) : 0;
+    need->cap = cap_of(sim, need, rank, step->engine, 1 + (stores ? 1.0 : step->ndst));
+    return PEAL_OK;
+}
+
 static peal_status need_move(struct peal_sim *sim, uint32_t rank, uint32_t lane,
                              const struct plan_step *step, struct sim_need *need)
 {
@@ -301,6 +337,8 @@ static peal_status need_move(struct peal_sim *sim, uint32_t rank, uint32_t lane,
     uint64_t one_gap = 0;
     double touched = 0;
     need->bytes = moved_in(sim, rank, step, 0);
+    if (peal_plan_op_groups(step->op))
+        return need_group(sim, rank, step, need);
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
         double factor = operands[i].buffer == PLAN_BUF_PACKET ? PACKET_FACTOR : 1;
         touched += factor;
