@@ -452,9 +452,9 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
     uint32_t runs = c->layout->runs, events = runs > 1 ? BURST_EVENTS : BUILD_EVENTS;
     uint32_t away = folds || events >= runs * fan ? runs : events / fan;
     c->stage.depth = !c->direct ? away : folds ? LEVEL_TREE_DEPTH * runs : LEVEL_WINDOW;
-    if (trees == 2 &&
-        (folds || !c->direct)) /* the tree that a rank is a leaf of fills the gaps of the other */
-        c->stage.depth = LEVEL_TREE_DEPTH * runs;
+    if (trees == 2 && folds && c->direct)
+        c->stage.depth = LEVEL_TREE_DEPTH * runs; /* slots; a transfer has its event until it has
+                                                     been delivered, and is the only one */
     c->stage.depth = c->stage.depth ? c->stage.depth : 1;
     c->away |= (uint64_t)!c->direct << c->candidate->nstages;
     end(c, lanes * c->share);
