@@ -145,7 +145,8 @@ static double beside_us(const struct candidate *candidate, const struct stage *s
                         double alpha_us, double busy)
 {
     double beside = stage->beside_us_per_byte * tile;
-    return beside > 0 ? peal_beside_us(busy / candidate->channels, beside, alpha_us) : busy;
+    double own = stage->in_step ? busy : busy / candidate->channels;
+    return beside > 0 ? peal_beside_us(own, beside, alpha_us) : busy;
 }
 
 /* Time between two tiles of a lane. */

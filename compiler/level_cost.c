@@ -676,6 +676,7 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
 static void set_beside(const struct costing *c)
 {
     struct candidate *candidate = c->candidate;
+    int all = c->planner->request.collective == PEAL_ALLREDUCE;
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         struct stage *stage = &candidate->stage[i];
         double own = stage->load_us / candidate->channels;
@@ -683,6 +684,13 @@ static void set_beside(const struct costing *c)
         int same = stage->resource == candidate->total_resource;
         if (c->pushed >> i & 1 && stage->load_us > 0 && beside > 0 && same)
             stage->beside_us_per_byte = beside;
+        /* Stores to all, which wait for those of all others between two tiles: channels do so at
+         * one time, and meet what is loaded meanwhile. */
+        if (all && !(c->pushed >> i & 1) && stage->back && stage->chain && stage->load_us > 0 &&
+            same) {
+            stage->beside_us_per_byte = candidate->total_us_per_byte - stage->load_us;
+            stage->in_step = 1;
+        }
     }
 }
 
