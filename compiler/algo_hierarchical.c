@@ -258,7 +258,7 @@ static peal_status add_structure(struct planner *planner, struct candidate *cand
                    ? add_pieces(planner, candidate, planner->request.depth, &more)
                    : PEAL_OK;
     for (uint32_t pieces = 2;
-         more && pieces <= PEAL_DEPTH_MAX && pieces * planner->group.n <= 2 * PLAN_ENUMERATE_RANKS;
+         more && pieces <= PEAL_DEPTH_MAX && pieces * planner->group.n <= 4 * PLAN_ENUMERATE_RANKS;
          pieces *= 2)
         PEAL_TRY(add_pieces(planner, candidate, pieces, &more));
     return PEAL_OK;

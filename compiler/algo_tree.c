@@ -12,8 +12,12 @@ struct tree_loads {
     struct stage turn;   /* between two tiles: a start-up and a move at each end, for two slots */
     struct stage flight; /* the same where another engine carries a tile, one for each piece */
     double gap_us;
-    uint64_t async; /* bit 1 << stage: another engine carries some of its hops */
-    double *at;     /* for each rank: start-ups before it has heard */
+    uint64_t async;    /* bit 1 << stage: another engine carries some of its hops */
+    double down_us[2]; /* a byte to each of two children in turn, on links that are alone; of the
+                          rank whose links carry most */
+    double busy_us[2]; /* what else they carry: all that is on them */
+    int one_port;      /* 1: both are reached through the same one */
+    double *at;        /* for each rank: start-ups before it has heard */
 };
 
 #define TREE_WIDTH 2u /* slots of a piece: one for each child */
@@ -49,6 +53,43 @@ static void load_level(struct planner *planner, struct tree_loads *loads, uint32
         }
 }
 
+/* 1: the ways to both share a resource, so that it is busy whichever of them is stored to. */
+static int same_port(const struct planner *planner, uint32_t from, const uint32_t *to)
+{
+    struct topo_path a, b;
+    peal_group_path(&planner->group, from, to[0], &a);
+    peal_group_path(&planner->group, from, to[1], &b);
+    for (uint32_t i = 0; i < a.uses; i++)
+        for (uint32_t k = 0; k < b.uses; k++)
+            if (a.use[i].resource == b.use[k].resource)
+                return 1;
+    return 0;
+}
+
+/* A lane stores to one child after the other: of whom that takes longest. */
+static void find_busiest(struct planner *planner, struct tree_loads *loads)
+{
+    uint32_t n = loads->levels.n;
+    for (uint32_t r = 0; r < 2 * n; r++) {
+        struct tree_place place = peal_tree_place(n, r / n, r % n);
+        double down[2], busy[2];
+        if (place.child[0] == NO_RANK || place.child[1] == NO_RANK)
+            continue;
+        for (int k = 0; k < 2; k++) {
+            struct hop hop;
+            peal_planner_hop(planner, r % n, place.child[k], &hop);
+            int async = peal_plan_engine_async(hop.engine);
+            down[k] = async ? 0 : peal_load_alone(&hop.path, hop.scale);
+            busy[k] = async ? 0 : peal_load_of(&planner->total, &hop.path, 0);
+        }
+        if (busy[0] + busy[1] <= loads->busy_us[0] + loads->busy_us[1])
+            continue;
+        loads->one_port = same_port(planner, r % n, place.child);
+        memcpy(loads->down_us, down, sizeof down);
+        memcpy(loads->busy_us, busy, sizeof busy);
+    }
+}
+
 static void cost_levels(struct planner *planner, struct tree_loads *loads)
 {
     uint32_t height = loads->levels.height;
@@ -59,7 +100,21 @@ static void cost_levels(struct planner *planner, struct tree_loads *loads)
         load_level(planner, loads, depth, up, 0.5);
         peal_candidate_stage(planner, &loads->candidate, &stage, 0);
     }
+    find_busiest(planner, loads);
     peal_candidate_total(planner, &loads->candidate);
+}
+
+/* What lanes take to store half of the message to both children in turn. Those of all channels are
+ * soon on the same link together, and meet there what else it carries. */
+static double both_us(const struct tree_loads *loads, uint32_t channels)
+{
+    double own[2], us[2] = {0, 0};
+    for (int k = 0; k < 2; k++)
+        us[k] = own[k] = loads->down_us[k] / 2 / (loads->one_port ? channels : 1);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 2; k++)
+            us[k] = peal_beside_us(own[k], loads->busy_us[k] - own[k], us[1 - k]);
+    return us[0] + us[1];
 }
 
 /* The start-up of one edge; an engine has the messages of all channels to send. */
@@ -132,6 +187,12 @@ static void add_turns(const struct tree_loads *loads, struct candidate *candidat
     turn.depth = flight.depth = candidate->pieces;
     turn.lane = candidate->nstages;
     candidate->stage[candidate->nstages++] = turn;
+    if (candidate->channels > 1) {
+        struct stage down = {
+            .lane = candidate->nstages, .depth = UINT32_MAX, .steady = loads->one_port};
+        down.us_per_byte = down.alone_us_per_byte = both_us(loads, candidate->channels);
+        candidate->stage[candidate->nstages++] = down;
+    }
     if (!loads->async)
         return;
     /* Transfers of all levels share what is busiest. */

@@ -148,7 +148,8 @@ static double beside_us(const struct candidate *candidate, const struct stage *s
                         double alpha_us, double busy)
 {
     double beside = stage->beside_us_per_byte * tile;
-    return beside > 0 ? peal_beside_us(busy / candidate->channels, beside, alpha_us) : busy;
+    double own = stage->in_step ? busy : busy / candidate->channels;
+    return beside > 0 ? peal_beside_us(own, beside, alpha_us) : busy;
 }
 
 /* Time between two tiles of a lane. */
@@ -177,15 +178,16 @@ static void add_interval(const struct candidate *candidate, const struct stage *
     }
 }
 
-/* Of the lanes that are waited for between tiles; returns how many there are. */
-static uint32_t lane_intervals(const struct candidate *candidate, double tile,
+/* Of the lanes that are waited for between tiles; returns how many there are. alone: between the
+ * pieces of a single tile, which meet less on links than those of many do. */
+static uint32_t lane_intervals(const struct candidate *candidate, double tile, int alone,
                                struct interval lanes[STAGES_MAX])
 {
     uint32_t count = candidate->nstages + 1 < STAGES_MAX ? candidate->nstages + 1 : STAGES_MAX - 1;
     for (uint32_t i = 0; i < count; i++)
         lanes[i] = (struct interval){0, 0, 0};
     for (uint32_t i = 0; i < candidate->nstages; i++)
-        if (candidate->stage[i].lane < count)
+        if (candidate->stage[i].lane < count && !(alone && candidate->stage[i].steady))
             add_interval(candidate, &candidate->stage[i], tile, &lanes[candidate->stage[i].lane]);
     return count;
 }
@@ -213,9 +215,10 @@ static void cost_further_tiles(const struct candidate *candidate, double tile, d
                                double cells, struct cost *cost)
 {
     double interval = candidate->total_us_per_byte * tile, alpha = 0;
-    double way[2] = {0, 0}, way_alpha[2] = {0, 0};
+    double way[2] = {0, 0}, way_alpha[2] = {0, 0}, started = cost->alpha_us / 2;
+    int alone = trips < 2 && candidate->algo == ALGO_TREE;
     struct interval lanes[STAGES_MAX];
-    uint32_t count = lane_intervals(candidate, tile, lanes);
+    uint32_t count = lane_intervals(candidate, tile, alone, lanes);
     for (uint32_t i = 0; i < count; i++) {
         const struct interval *lane = &lanes[i];
         if (lane->us > way[lane->back]) {
@@ -228,10 +231,14 @@ static void cost_further_tiles(const struct candidate *candidate, double tile, d
         }
     }
     /* The pieces of the first tile, there and back; of further tiles, both at the same time. */
-    double pieces = way[1] > 0 ? way[0] + way[1] : interval;
-    if (pieces < interval)
-        pieces = interval;
-    cost->time_us += (cells - 1) * pieces + cells * (trips - 1) * interval;
+    double pieces = (cells - 1) * (way[1] > 0 ? way[0] + way[1] : interval);
+    if (pieces < (cells - 1) * interval)
+        pieces = (cells - 1) * interval;
+    /* Of one tile alone: what the busiest resource carries for other pieces, it carries while the
+     * first one's start-ups pass on the way there. */
+    if (alone)
+        pieces = pieces - started > (cells - 1) * way[0] ? pieces - started : (cells - 1) * way[0];
+    cost->time_us += pieces + cells * (trips - 1) * interval;
     cost->alpha_us += (cells - 1) * (way[1] > 0 ? way_alpha[0] + way_alpha[1] : alpha) +
                       cells * (trips - 1) * alpha;
 }

@@ -163,6 +163,8 @@ struct stage {
     double slack_us_per_byte;  /* of it, what the start-up covers: other hops of a ring are wider */
     double beside_us_per_byte; /* what others carry there, beside one channel of the stage */
     int back;                  /* 1: of the way back, which begins when all pieces are through */
+    int in_step;               /* 1: all channels go over the resource at one time */
+    int steady;                /* 1: of lanes that meet those of other tiles */
     double load_us;            /* the part of it that the busiest resource sets */
     double alone_load_us;
     uint64_t resource; /* which binds */

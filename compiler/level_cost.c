@@ -317,7 +317,7 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     /* One store to all, or the entry that all wait for, is told of one by one. */
     uint32_t tells = !folds || roots(c) == n ? n - 1 : roots(c);
     double told_us = c->direct && (!folds || loads) ? (tells - 1) * c->stage.gap_us : 0;
-    c->stage.gap_us *= told_us > 0 ? 0 : gaps(c, n - 1.0);
+    c->stage.gap_us *= told_us > 0 || loads ? 0 : gaps(c, n - 1.0);
     c->stage.depth = c->direct ? LEVEL_WINDOW : BURST_EVENTS;
     /* A fold of inputs waits for their owners to enter, once, then for its loads to return. */
     double enter_us = loads ? c->stage.alpha_us + told_us : 0;
@@ -452,9 +452,9 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
     uint32_t runs = c->layout->runs, events = runs > 1 ? BURST_EVENTS : BUILD_EVENTS;
     uint32_t away = folds || events >= runs * fan ? runs : events / fan;
     c->stage.depth = !c->direct ? away : folds ? LEVEL_TREE_DEPTH * runs : LEVEL_WINDOW;
-    if (trees == 2 &&
-        (folds || !c->direct)) /* the tree that a rank is a leaf of fills the gaps of the other */
-        c->stage.depth = LEVEL_TREE_DEPTH * runs;
+    if (trees == 2 && folds && c->direct)
+        c->stage.depth = LEVEL_TREE_DEPTH * runs; /* slots; a transfer has its event until it has
+                                                     been delivered, and is the only one */
     c->stage.depth = c->stage.depth ? c->stage.depth : 1;
     c->away |= (uint64_t)!c->direct << c->candidate->nstages;
     end(c, lanes * c->share);
@@ -600,14 +600,46 @@ static void cost_handshake(struct costing *c, uint32_t phases, double way_us, do
     }
 }
 
-/* What a phase adds to it: its longest way, and, where one peer tells all others, their gaps. */
-static double entered_us(const struct costing *c)
+/* Where there are many roots, each hears of all its peers, or tells them one after the other, by
+ * itself, whatever way their pieces take. Lanes and other engines each have gaps of their own. */
+static double flat_us(struct costing *c)
 {
-    int tells = c->phase->way.part == PART_DIRECT && c->phase->way.n > 2 &&
-                c->planner->request.collective != PEAL_BROADCAST;
+    const struct level_layout *layout = c->layout;
+    uint32_t unit = layout->unit_of[c->planner->request.root];
+    int folds = c->phase->kind == LEVEL_FOLD;
+    double most = 0;
+    peal_level_peers(&c->peers, layout, c->phase->level, layout->holder[unit * layout->shards]);
+    for (uint32_t root = 0; root < c->peers.n; root++) {
+        double told_us[2] = {0, 0}; /* by its lane, by another engine */
+        for (uint32_t i = 0; is_root(c, root) && i < c->peers.n; i++) {
+            struct hop hop;
+            if (i == root)
+                continue;
+            peal_planner_hop(c->planner, c->peers.rank[folds ? root : i],
+                             c->peers.rank[folds ? i : root], &hop);
+            int async = peal_plan_engine_async(hop.engine) != 0;
+            double us = hop.alpha_us + (folds ? told_us[async] : 0);
+            most = us > most ? us : most;
+            told_us[async] += hop.gap_us * (async ? c->candidate->channels : 1);
+        }
+    }
+    return most;
+}
+
+/* What a phase adds to it: its longest way, and, where one peer tells all others, their gaps. */
+static double entered_us(struct costing *c)
+{
+    peal_collective collective = c->planner->request.collective;
+    int flat = !c->phase->way.single &&
+               ((collective == PEAL_BROADCAST && c->phase->kind == LEVEL_SPREAD) ||
+                (collective == PEAL_REDUCE && c->phase->kind == LEVEL_FOLD));
+    int tells =
+        c->phase->way.part == PART_DIRECT && c->phase->way.n > 2 && collective != PEAL_BROADCAST;
     double gap_us = tells && c->direct ? (c->phase->way.n - 2) * c->hop_gap_us : 0;
     if (tells && !c->direct && c->queued) /* by one engine, for all channels */
         gap_us = (c->queued * (double)c->candidate->channels - 1) * c->hop_gap_us;
+    if (flat)
+        return flat_us(c);
     return (c->phase->way.single ? c->way_us : c->hop_us) + gap_us;
 }
 
@@ -644,6 +676,7 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
 static void set_beside(const struct costing *c)
 {
     struct candidate *candidate = c->candidate;
+    int all = c->planner->request.collective == PEAL_ALLREDUCE;
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         struct stage *stage = &candidate->stage[i];
         double own = stage->load_us / candidate->channels;
@@ -651,6 +684,13 @@ static void set_beside(const struct costing *c)
         int same = stage->resource == candidate->total_resource;
         if (c->pushed >> i & 1 && stage->load_us > 0 && beside > 0 && same)
             stage->beside_us_per_byte = beside;
+        /* Stores to all, which wait for those of all others between two tiles: channels do so at
+         * one time, and meet what is loaded meanwhile. */
+        if (all && !(c->pushed >> i & 1) && stage->back && stage->chain && stage->load_us > 0 &&
+            same) {
+            stage->beside_us_per_byte = candidate->total_us_per_byte - stage->load_us;
+            stage->in_step = 1;
+        }
     }
 }
 
