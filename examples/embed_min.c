@@ -3,6 +3,9 @@
  * The least that embeds peal: two processes of one host sum their vectors.
  *
  *   cc embed_min.c $(pkg-config --cflags --libs peal) -o embed_min && ./embed_min
+ *
+ * Where peal is installed in a place of its own, PKG_CONFIG_PATH says where peal.pc is, and
+ * -Wl,-rpath,$(pkg-config --variable=libdir peal) lets the program find the library.
  */
 #include <peal/peal.h>
 

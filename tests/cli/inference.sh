@@ -37,6 +37,18 @@ good --tp 8 --topology "$topologies/dgx-h100.xml"
 expect_same tokens one
 [ "$(algorithm prefill) $(algorithm decode)" = "ring oneshot" ] || die "other schedules on a DGX"
 
+# The sums on GPUs: peal's stand-in for their driver, which tests have.
+driver=$PEAL_BUILD/fakecuda/libcuda.so.1
+if [ -e "$driver" ]; then
+    for ranks in 1 2 4; do
+        good --tp $ranks --cuda-driver "$driver"
+        expect_same tokens one
+        expect_out '^sums on stand-in'
+    done
+fi
+expect 1 "$here/inference" --cuda-driver "$scratch/none.so"
+expect_err 'PEAL_ERR_UNSUPPORTED'
+
 # It is the policies that decide.
 mkdir swapped
 cp "$here/prefill.lua" swapped/decode.lua
