@@ -2,7 +2,7 @@
 /*
  * What peal uses of the CUDA driver's binary interface, declared here and not taken from cuda.h:
  * so one library serves machines with and without the toolkit and the driver, and what it was built
- * with makes no difference to what it does. tests/device/abi_check.c compares every line with
+ * with makes no difference to what it does. tests/unit/test_cuda_abi.c compares it with
  * cuda.h, where there is one. Names are those of the driver's documentation in lower case.
  */
 #ifndef PEAL_RUNTIME_CUDA_ABI_H
@@ -89,6 +89,7 @@ struct cu_uuid { /* CUuuid */
 /* CUstreamBatchMemOpParams: of the kinds used here, one layout. */
 #define CU_OP_WAIT_32 1
 #define CU_OP_WRITE_32 2
+#define CU_OP_WRITE_64 5
 #define CU_OPS_MAX 256u /* of one cuStreamBatchMemOp */
 struct cu_mem_op {
     int operation;

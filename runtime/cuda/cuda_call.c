@@ -32,15 +32,19 @@ static int all_mine(const struct peal_cuda_comm *comm)
     return 1;
 }
 
+/* Without an SM nobody looks up where the others have their buffers: all have them at one place of
+ * the heap, whether or not this rank's own are reached. */
 static uint32_t must_stage(const struct peal_cuda_comm *comm, const struct rt_row *row,
                            const peal_cuda_call *call, int zero)
 {
     uint32_t stages = 0;
-    if (zero ? call->symmetric : all_mine(comm))
+    if (zero)
+        return call->symmetric ? 0 : RT_REACH_IN | RT_REACH_OUT;
+    if (all_mine(comm))
         return 0;
-    if (zero || !cuda_in_heap(comm, (uintptr_t)call->in, row->in_bytes))
+    if (!cuda_in_heap(comm, (uintptr_t)call->in, row->in_bytes))
         stages |= row->reach & RT_REACH_IN;
-    if (zero || !cuda_in_heap(comm, (uintptr_t)call->out, row->out_bytes))
+    if (!cuda_in_heap(comm, (uintptr_t)call->out, row->out_bytes))
         stages |= row->reach & RT_REACH_OUT;
     return stages;
 }
@@ -113,7 +117,8 @@ static peal_status launch(struct peal_cuda_comm *comm, const peal_cuda_call *cal
                             .row = (uint32_t)(row - comm->host->rows),
                             .dtype = (uint32_t)call->dtype,
                             .op = (uint32_t)call->op,
-                            .divisor = row->divisor};
+                            .divisor = row->divisor,
+                            .trips = row->trips};
     return cuda_kernel_call(comm, row, &what, stream, diag);
 }
 
@@ -129,12 +134,13 @@ static peal_status enqueue(struct peal_cuda_comm *comm, const peal_cuda_call *ca
     return cuda_unstage(comm, asked->row, &buffers, stream, diag);
 }
 
-static peal_status enter_and_enqueue(struct peal_cuda_comm *comm, const peal_cuda_call *call,
-                                     const struct asked *asked, cu_handle stream, peal_diag *diag)
+/* With the context current. */
+static peal_status check_and_enqueue(struct peal_cuda_comm *comm, const peal_cuda_call *call,
+                                     cu_handle stream, peal_diag *diag)
 {
-    PEAL_TRY(cuda_enter(comm, diag));
-    peal_status status = enqueue(comm, call, asked, stream, diag);
-    cuda_leave(comm);
+    struct asked asked = {.row = NULL};
+    PEAL_TRY(check(comm, call, stream, &asked, diag));
+    peal_status status = enqueue(comm, call, &asked, stream, diag);
     if (status == PEAL_OK)
         comm->calls++;
     else
@@ -146,14 +152,15 @@ peal_status peal_cuda_enqueue(peal_cuda_comm *comm, const peal_cuda_call *given,
                               peal_diag *diag)
 {
     peal_cuda_call call;
-    struct asked asked = {.row = NULL};
     if (!comm || !given)
         return peal_fail(diag, PEAL_ERR_ARG, "no comm, or no call");
     if (peal_import(&call, sizeof call, given) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_ARG, "a call of an unknown size");
     PEAL_TRY(peal_cuda_comm_error(comm, diag));
-    PEAL_TRY(check(comm, &call, stream, &asked, diag));
-    return enter_and_enqueue(comm, &call, &asked, stream, diag);
+    PEAL_TRY(cuda_enter(comm, diag));
+    peal_status status = check_and_enqueue(comm, &call, stream, diag);
+    cuda_leave(comm);
+    return status;
 }
 
 /* ---- by name */

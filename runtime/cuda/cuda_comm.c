@@ -102,14 +102,45 @@ static peal_status make_own(struct peal_cuda_comm *comm, const peal_table *table
 
 /* ---- what it has of the others */
 
+static int needs_direct(const struct rt_row *row, const struct rt_step *step, uint32_t rank)
+{
+    int kernel = step->engine == PEAL_ENGINE_SM || step->engine == PEAL_ENGINE_TMA;
+    if (step->kind == RT_SIGNAL || step->kind == RT_TELL)
+        return kernel && step->peer == rank;
+    if (step->kind > RT_ASYNC || !kernel)
+        return 0;
+    for (uint32_t i = 0; i < (step->more + 1) * ((uint32_t)step->nsrc + step->ndst); i++)
+        if (row->operands[step->operands + i].rank == rank)
+            return 1;
+    return 0;
+}
+
+static int row_needs_direct(const struct rt_row *row, uint32_t rank)
+{
+    for (uint32_t i = 0; i < row->nsteps; i++)
+        if (needs_direct(row, &row->steps[i], rank))
+            return 1;
+    return 0;
+}
+
+/* The plans are for a machine, and this is one. */
 static peal_status check_reach(const struct peal_cuda_comm *comm, peal_diag *diag)
 {
-    for (uint32_t r = 0; r < comm->nranks; r++)
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        int direct = 0;
         if (comm->peers[r].reach == CUDA_UNREACHED)
             return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
                              "rank %u is on another host: device memory does not go over networks "
                              "here",
                              r);
+        for (uint32_t i = 0; i < comm->host->nrows; i++)
+            direct |= row_needs_direct(&comm->host->rows[i], r);
+        if (direct && comm->peers[r].reach != CUDA_DIRECT && !comm->params.zero_sm)
+            return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                             "a plan loads and stores memory of rank %u, which this rank's device "
+                             "does not reach: plan for a machine without peer access",
+                             r);
+    }
     return PEAL_OK;
 }
 
@@ -226,6 +257,7 @@ peal_status peal_cuda_comm_error(const peal_cuda_comm *comm, peal_diag *diag)
 {
     if (!comm)
         return peal_fail(diag, PEAL_ERR_ARG, "no comm");
+    cuda_read_report(comm);
     return rt_failure_now(comm->host, diag);
 }
 

@@ -247,6 +247,8 @@ peal_status cuda_order(struct peal_cuda_comm *comm, struct cuda_zero_row *zero, 
 /* ---- the service thread: orders of the kernel, deadlines (cuda_service.c, cuda_orders.c) */
 peal_status cuda_service_start(struct peal_cuda_comm *comm, peal_diag *diag);
 void cuda_service_stop(struct peal_cuda_comm *comm);
+/* Takes note of what the kernel found: that a peer makes another call. Any thread. */
+void cuda_read_report(const struct peal_cuda_comm *comm);
 
 /* ---- pinned words behind the port, written by streams: what zero-SM calls are at */
 struct cuda_words {

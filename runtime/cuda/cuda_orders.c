@@ -15,8 +15,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#define OP_WRITE_64 5
-
 /* ---- making */
 
 static int hands_over(const struct peal_cuda_comm *comm)
@@ -235,7 +233,8 @@ static peal_status do_signal(struct cuda_service *service, uint32_t lane,
     uint64_t word = (uint64_t)order->digest << 32 | order->count;
     service->raised_by[order->sem] = stream;
     service->raised_as[order->sem] = order->count;
-    service->op[0] = write_op(OP_WRITE_64, comm->peers[order->dst_rank].arena + order->dst, word);
+    service->op[0] =
+        write_op(CU_OP_WRITE_64, comm->peers[order->dst_rank].arena + order->dst, word);
     service->op[1] = answer(service, raised_word(comm, order->sem), order->count);
     return write_ops(service, stream, 2, diag);
 }
@@ -246,7 +245,7 @@ static peal_status do_store(struct cuda_service *service, uint32_t lane,
 {
     const struct peal_cuda_comm *comm = service->comm;
     service->op[0] =
-        write_op(OP_WRITE_64, comm->peers[order->dst_rank].arena + order->dst, order->src);
+        write_op(CU_OP_WRITE_64, comm->peers[order->dst_rank].arena + order->dst, order->src);
     return write_ops(service, stream_of_signal(service, lane, order), 1, diag);
 }
 

@@ -33,8 +33,8 @@ static int is_under_way(const uint32_t *signs)
 
 /* ---- an end */
 
-static void fail(struct peal_cuda_comm *comm, peal_status status, uint32_t culprit, uint32_t lane,
-                 uint32_t step)
+static void fail(const struct peal_cuda_comm *comm, peal_status status, uint32_t culprit,
+                 uint32_t lane, uint32_t step)
 {
     struct rt_error error = {.status = status,
                              .rank = comm->rank,
@@ -46,8 +46,7 @@ static void fail(struct peal_cuda_comm *comm, peal_status status, uint32_t culpr
     rt_far_fail(comm->host, &error);
 }
 
-/* The kernel found that a peer makes another call. */
-static void read_report(struct peal_cuda_comm *comm)
+void cuda_read_report(const struct peal_cuda_comm *comm)
 {
     const struct dev_report *report = &comm->port->report;
     uint32_t status = __atomic_load_n(&report->status, __ATOMIC_ACQUIRE);
@@ -86,7 +85,7 @@ static void look(struct cuda_service *service)
     host->digest = 0;
     atomic_store_explicit(&host->board->call, signs[0], memory_order_release);
     atomic_store_explicit(&host->board->done, signs[1], memory_order_release);
-    read_report(service->comm);
+    cuda_read_report(service->comm);
     if (!is_under_way(signs))
         return;
     host->polls = still ? host->polls + 1 : 1;

@@ -87,9 +87,14 @@ peal_status cuda_stage(struct peal_cuda_comm *comm, const struct rt_row *row, ui
         return PEAL_OK;
     PEAL_TRY(reserve(comm, most * row->block_bytes, diag));
     comm->staged_turn ^= 1;
-    comm->staged_calls++;
+    comm->staged_calls += (row->reach & what) != 0;
     if (what & RT_REACH_OUT)
         buffers->shared_out = area(comm, 1);
+    /* Blocks that are filled up to a length that only the device knows come back whole: with what
+     * was behind it. */
+    if (what & RT_REACH_OUT && row->counted)
+        PEAL_TRY(
+            copy_reached(comm, row, RT_REACH_OUT, buffers->shared_out, buffers->out, stream, diag));
     if (!(what & RT_REACH_IN))
         return PEAL_OK;
     buffers->shared_in = area(comm, 0);
