@@ -78,6 +78,9 @@ static int play(peal_world *world, peal_comm *comm, uint32_t rank)
     int wrong = 0;
     if (reduce(comm, &diag, &wrong) != PEAL_OK || wrong)
         return complain("the good call", &diag);
+    /* Nobody is still in it. */
+    if (peal_world_exchange(world, NULL, 0, NULL, &diag) != PEAL_OK)
+        return complain("meeting", &diag);
     if (rank == 0 && !spoil_keys(world))
         return complain("no rank is reached by RDMA", &diag);
     double start = now();
