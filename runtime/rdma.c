@@ -284,6 +284,16 @@ static peal_status rdma_start(struct far_transport *self, struct peal_comm *comm
     return status;
 }
 
+/* Pairs that carried nothing have nothing to end, and may lead nowhere: of rails that do not meet,
+ * say. */
+static int is_used(const struct rdma_peer *peer)
+{
+    uint32_t posted = 0;
+    for (uint32_t p = 0; p < peer->pairs; p++)
+        posted |= peer->pair[p].posted;
+    return posted || peer->heard;
+}
+
 /* Nothing is under way to a peer, nor from it. */
 static int is_over(struct rdma *rdma)
 {
@@ -292,7 +302,7 @@ static int is_over(struct rdma *rdma)
     for (uint32_t r = 0; r < rdma->nranks && !rdma->cut; r++) {
         const struct rdma_peer *peer = &rdma->peers[r];
         uint64_t heard;
-        if (!peer->pairs || peer->broken || rdma->tcp->state(rdma->tcp, r, &heard) != FAR_HERE)
+        if (!is_used(peer) || peer->broken || rdma->tcp->state(rdma->tcp, r, &heard) != FAR_HERE)
             continue;
         over &= rdma_idle(peer) && peer->bye_answered;
     }
@@ -304,7 +314,7 @@ static void say_bye(struct rdma *rdma)
 {
     (void)pthread_mutex_lock(&rdma->lock);
     for (uint32_t r = 0; r < rdma->nranks; r++) {
-        rdma->peers[r].owes_bye = rdma->peers[r].pairs != 0;
+        rdma->peers[r].owes_bye = (uint8_t)is_used(&rdma->peers[r]);
         rdma_pump(rdma, &rdma->peers[r]);
     }
     (void)pthread_mutex_unlock(&rdma->lock);

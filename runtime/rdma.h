@@ -173,6 +173,7 @@ struct rdma_peer {
     uint8_t asked;   /* it was asked to */
     uint8_t wants;   /* it asks to be told of this rank's */
     uint8_t owes_out, owes_want, owes_bye, owes_answer;
+    uint8_t heard; /* something has come from it */
     uint8_t bye_in, bye_answered;
     uint8_t broken; /* enum rdma_how */
     uint64_t broken_ns;

@@ -77,6 +77,7 @@ int rdma_received(struct rdma *rdma, struct rdma_peer *peer, uint32_t pair, uint
                                        .rank = rdma->comm->rank,
                                        .peer = peer->rank,
                                        .pairs = peer->pairs};
+    peer->heard = 1;
     if (done->flag) {
         peer->pair[pair].flags_in++;
         return rdma_post_receive(rdma, peer, pair, slot) && take_all(rdma, peer);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peal-rdma-rank PLAN bad-key: one rank of those that the environment says, as peal run is. After
- * a call that goes well, rank 0 takes keys for its peers' memory that they never gave. All ranks
- * have to hear of it in good time, as of a peer's error, and end. Exit code 0: so it was.
+ * peal-rdma-rank PLAN bad-key|lost: one rank of those that the environment says, as peal run is.
+ * bad-key: after a call that goes well, rank 0 takes keys for its peers' memory that they never
+ * gave. lost: calls one behind the other, until somebody is lost who has been told to be by others.
+ * All ranks have to hear of it in good time, as of a peer's error, and end. Exit code 0: so it was.
  */
 #include "rdma.h"
 
@@ -12,7 +13,8 @@
 #include <time.h>
 
 #define COUNT (64u << 10)
-#define TIMEOUT_MS 30000u
+#define TIMEOUT_MS 12000u
+#define CALLS 1000000
 
 static double now(void)
 {
@@ -76,6 +78,9 @@ static int play(peal_world *world, peal_comm *comm, uint32_t rank)
     int wrong = 0;
     if (reduce(comm, &diag, &wrong) != PEAL_OK || wrong)
         return complain("the good call", &diag);
+    /* Nobody is still in it. */
+    if (peal_world_exchange(world, NULL, 0, NULL, &diag) != PEAL_OK)
+        return complain("meeting", &diag);
     if (rank == 0 && !spoil_keys(world))
         return complain("no rank is reached by RDMA", &diag);
     double start = now();
@@ -86,6 +91,21 @@ static int play(peal_world *world, peal_comm *comm, uint32_t rank)
     return !fine || (rank == 0 && !strstr(diag.text, "refused"));
 }
 
+static int play_on(peal_comm *comm, uint32_t rank)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_status status = PEAL_OK;
+    double start = 0;
+    int wrong = 0, calls = 0;
+    for (; calls < CALLS && status == PEAL_OK && !wrong; calls++) {
+        start = now();
+        status = reduce(comm, &diag, &wrong);
+    }
+    (void)fprintf(stderr, "rank %u: %d after %d calls and %.1f s: %s\n", rank, status, calls,
+                  now() - start, diag.text);
+    return status != PEAL_ERR_PEER || wrong || now() - start > TIMEOUT_MS / 1e3 + 5;
+}
+
 int main(int argc, char **argv)
 {
     peal_diag diag = PEAL_DIAG_INIT;
@@ -94,7 +114,9 @@ int main(int argc, char **argv)
     peal_world *world = NULL;
     peal_comm *comm = NULL;
     peal_join_params params = PEAL_JOIN_PARAMS_INIT;
-    if (argc != 3 || strcmp(argv[2], "bad-key") != 0 || peal_ctx_create(NULL, &ctx) != PEAL_OK)
+    int lost = argc == 3 && strcmp(argv[2], "lost") == 0;
+    if (argc != 3 || (!lost && strcmp(argv[2], "bad-key") != 0) ||
+        peal_ctx_create(NULL, &ctx) != PEAL_OK)
         return 2;
     params.rank = (uint32_t)atoi(variable("RANK"));
     params.ranks = (uint32_t)atoi(variable("WORLD_SIZE"));
@@ -110,7 +132,11 @@ int main(int argc, char **argv)
         status = peal_world_join(ctx, &params, table, &diag, &world);
     if (status == PEAL_OK)
         status = peal_comm_create(world, table, params.rank, &diag, &comm);
-    int code = status == PEAL_OK ? play(world, comm, params.rank) : complain("joining", &diag);
+    int code = 1;
+    if (status != PEAL_OK)
+        (void)complain("joining", &diag);
+    else
+        code = lost ? play_on(comm, params.rank) : play(world, comm, params.rank);
     peal_comm_destroy(comm);
     peal_world_destroy(world);
     peal_table_destroy(table);
