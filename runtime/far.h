@@ -20,8 +20,8 @@
 
 enum far_state {
     FAR_HERE,
-    FAR_LEFT, /* it has said so */
-    FAR_GONE, /* it ended, or the network was cut */
+    FAR_LEFT,   /* it has said so */
+    FAR_GONE,   /* it ended, or the network was cut */
     FAR_BROKEN, /* a queue pair with it has failed */
     FAR_REFUSED /* because it does not let this rank write to its memory */
 };

@@ -129,13 +129,15 @@ static void decode_operands(struct decode *d, const struct plan_step *from, stru
     for (uint32_t nth = 0; nth <= from->more; nth++)
         out = decode_chunk(d, from, nth, out);
     d->noperands = (uint32_t)(out - d->row->operands);
-    to->to_out = 1;
+    to->to_out = to->to_peers = 1;
     for (uint32_t i = 0; i < (uint32_t)to->nsrc + to->ndst; i++) {
         const struct rt_operand *operand = &d->row->operands[to->operands + i];
         if (i < to->nsrc)
             packets += operand->packet || operand->wire;
         else if (operand->place == RT_SLOT)
             to->to_out = 0;
+        if (i >= to->nsrc && operand->place != RT_PEER_OUT)
+            to->to_peers = 0;
     }
     if (packets > d->comm->packet_sources)
         d->comm->packet_sources = packets;

@@ -71,7 +71,7 @@ struct job_plan {
     const char *host;
     const char *host_id; /* NULL: found out */
     const char *interface;
-    const char *rdma;    /* NULL: found out */
+    const char *rdma; /* NULL: found out */
     const struct auth_key *key;
     const struct sock_addr *roots; /* where rank 0 may be found */
     uint32_t nroots;

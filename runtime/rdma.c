@@ -31,8 +31,7 @@ static void complete(struct rdma *rdma, const struct rdma_done *done)
     enum rdma_how how = (enum rdma_how)done->how;
     if (!is_receive(done->id))
         rdma_completed(rdma, &peer->pair[p], number, how == RDMA_FINE);
-    else if (how == RDMA_FINE && !peer->broken &&
-             !rdma_received(rdma, peer, p, number, done))
+    else if (how == RDMA_FINE && !peer->broken && !rdma_received(rdma, peer, p, number, done))
         how = RDMA_DAMAGED;
     if (how == RDMA_FINE)
         return;
@@ -293,8 +292,7 @@ static int is_over(struct rdma *rdma)
     for (uint32_t r = 0; r < rdma->nranks && !rdma->cut; r++) {
         const struct rdma_peer *peer = &rdma->peers[r];
         uint64_t heard;
-        if (!peer->pairs || peer->broken ||
-            rdma->tcp->state(rdma->tcp, r, &heard) != FAR_HERE)
+        if (!peer->pairs || peer->broken || rdma->tcp->state(rdma->tcp, r, &heard) != FAR_HERE)
             continue;
         over &= rdma_idle(peer) && peer->bye_answered;
     }

@@ -26,7 +26,7 @@
 #define RDMA_SENDS 128u  /* works of a pair that are under way */
 #define RDMA_RECEIVES 64u
 #define RDMA_PART (256u << 10)  /* bytes of a work */
-#define RDMA_SPREAD (64u << 10) /* a piece beyond this takes any pair */
+#define RDMA_SPREAD (16u << 10) /* a piece beyond this takes any pair */
 #define RDMA_BOUNCES 8u         /* of RDMA_PART each */
 #define RDMA_REGIONS 32u        /* kept in the cache */
 
@@ -95,7 +95,10 @@ int rdma_record_right(const struct rdma_record *record, uint32_t bytes,
                       const struct rdma_bounds *bounds);
 
 /* What the ends tell each other before they are joined; the form on the wire. */
-#define RDMA_MARK {'P', 'E', 'A', 'L', 'R', 'D', 'M', '1'}
+#define RDMA_MARK                                                                                  \
+    {                                                                                              \
+        'P', 'E', 'A', 'L', 'R', 'D', 'M', '1'                                                     \
+    }
 struct rdma_hello {
     uint8_t mark[8];
     uint32_t has; /* 1: a device, and the rest of this */
@@ -146,8 +149,8 @@ struct rdma_peer {
     uint32_t rank;
     uint32_t pairs; /* 0: by TCP */
     struct rdma_pair *pair;
-    struct rdma_record *in;  /* receives: RDMA_RECEIVES of each pair */
-    struct rdma_record *out; /* sends of the first pair */
+    struct rdma_record *in;     /* receives: RDMA_RECEIVES of each pair */
+    struct rdma_record *out;    /* sends of the first pair */
     struct rdma_region records; /* both */
     struct rdma_item *queue;
     uint32_t head;
@@ -166,9 +169,9 @@ struct rdma_peer {
     uint32_t out_key;
     uint64_t out_at;
     uint64_t out_bytes;
-    uint8_t has_out;  /* it has told of any */
-    uint8_t asked;    /* it was asked to */
-    uint8_t wants;    /* it asks to be told of this rank's */
+    uint8_t has_out; /* it has told of any */
+    uint8_t asked;   /* it was asked to */
+    uint8_t wants;   /* it asks to be told of this rank's */
     uint8_t owes_out, owes_want, owes_bye, owes_answer;
     uint8_t bye_in, bye_answered;
     uint8_t broken; /* enum rdma_how */

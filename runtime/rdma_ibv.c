@@ -29,8 +29,8 @@ struct rdma_nic *rdma_open(peal_ctx *ctx, const struct rdma_ask *ask, char *why,
 #define GIDS_MAX 256
 #define TIMEOUT 18 /* 4.096 us << 18 = 1.1 s before a packet is sent again */
 #define RETRIES 7
-#define RNR_TIMER 12   /* 0.64 ms, */
-#define RNR_FOREVER 7  /* as often as it takes: deadlines are the transport's */
+#define RNR_TIMER 12  /* 0.64 ms, */
+#define RNR_FOREVER 7 /* as often as it takes: deadlines are the transport's */
 #define INLINE_WANT 128u
 #define HOPS 64
 

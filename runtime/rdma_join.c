@@ -183,8 +183,7 @@ static peal_status hear(struct rt_far *far, const struct rt_rdma_ask *ask, struc
 {
     struct rdma_hello hello;
     uint64_t scratch = 2 * ask->segment->layout.scratch_bytes;
-    peal_status status =
-        sock_recv(link_to(far, ask, rank), &hello, sizeof hello, far->job->wait);
+    peal_status status = sock_recv(link_to(far, ask, rank), &hello, sizeof hello, far->job->wait);
     if (status != PEAL_OK)
         return no_word(far, rank, status, diag);
     if (!rdma_hello_right(&hello, far->job->sockets, scratch))
@@ -205,8 +204,7 @@ static peal_status say_and_hear(struct rt_far *far, const struct rt_rdma_ask *as
         if (!far->is_far[r])
             continue;
         struct rdma_hello hello = hello_for(rdma, r);
-        peal_status status =
-            sock_send(link_to(far, ask, r), &hello, sizeof hello, far->job->wait);
+        peal_status status = sock_send(link_to(far, ask, r), &hello, sizeof hello, far->job->wait);
         if (status != PEAL_OK)
             return no_word(far, r, status, diag);
     }

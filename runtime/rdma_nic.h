@@ -79,7 +79,8 @@ struct rdma_nic_ops {
     void (*fail)(struct rdma_nic *nic, void *pair);
     void (*unpair)(struct rdma_nic *nic, void *pair);
     /* How many it has taken; fewer: the pair is of no use any more. */
-    uint32_t (*post)(struct rdma_nic *nic, void *pair, const struct rdma_work *work, uint32_t count);
+    uint32_t (*post)(struct rdma_nic *nic, void *pair, const struct rdma_work *work,
+                     uint32_t count);
     int (*receive)(struct rdma_nic *nic, void *pair, uint64_t id, char *to, uint32_t bytes,
                    uint32_t own_key);
     int (*poll)(struct rdma_nic *nic, struct rdma_done *done, int room); /* how many; -1 */

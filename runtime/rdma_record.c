@@ -41,7 +41,6 @@ int rdma_hello_right(const struct rdma_hello *hello, uint32_t pairs, uint64_t sc
 {
     if (memcmp(hello->mark, hello_mark, sizeof hello_mark) != 0 || hello->has > 1)
         return 0;
-    return !hello->has ||
-           (hello->pairs == pairs && hello->scratch_bytes == scratch_bytes &&
-            hello->scratch <= UINT64_MAX - scratch_bytes);
+    return !hello->has || (hello->pairs == pairs && hello->scratch_bytes == scratch_bytes &&
+                           hello->scratch <= UINT64_MAX - scratch_bytes);
 }

@@ -9,6 +9,7 @@
 #include "network.h"
 #include "topo_text.h"
 
+#include <stddef.h>
 #include <string.h>
 
 /* ---- collecting resources. A part of a path may name at most `limit`; beyond, what is
@@ -166,7 +167,7 @@ void peal_topo_path(const peal_fabric *fabric, uint32_t from, uint32_t to, struc
     struct topo_at a = peal_topo_at_rank(fabric, from);
     struct topo_at b = peal_topo_at_rank(fabric, to);
 
-    memset(path, 0, sizeof *path);
+    memset(path, 0, offsetof(struct topo_path, use)); /* uses count: the rest is written then */
     path->beta_gbs = peal_topo_constant(TOPO_LOCAL);
     if (from == to) {
         path->link_class = PEAL_LINK_LOOPBACK;

@@ -4,6 +4,7 @@
  *
  *   inference [--tp N] [--topology FILE] [--policies DIR] [--deterministic] [--batch N]
  *             [--prompt N] [--tokens N] [--layers N] [--heads N] [--seed N] [--print]
+ *             [--cuda | --cuda-driver FILE]
  */
 #include "tp_run.h"
 
@@ -24,6 +25,7 @@ struct options {
     const char *policies;
     int deterministic;
     int print;
+    const char *driver; /* NULL: no GPU */
 };
 
 /* ---- the command line */
@@ -33,7 +35,7 @@ static int usage(const char *what)
     fprintf(stderr,
             "inference: %s\nusage: inference [--tp 1..8] [--topology FILE] [--policies DIR] "
             "[--deterministic] [--batch N] [--prompt N] [--tokens N] [--layers N] [--heads N] "
-            "[--seed N] [--print]\n",
+            "[--seed N] [--print] [--cuda | --cuda-driver FILE]\n",
             what);
     return 0;
 }
@@ -61,6 +63,8 @@ static int read_value(struct options *options, const char *name, const char *val
         return (options->topology = value) != NULL;
     if (strcmp(name, "--policies") == 0)
         return (options->policies = value) != NULL;
+    if (strcmp(name, "--cuda-driver") == 0)
+        return (options->driver = value) != NULL;
     if (strcmp(name, "--seed") == 0)
         return read_number(value, UINT32_MAX, &shape->seed);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -78,6 +82,8 @@ static int read_options(int argc, char **argv, struct options *options)
             options->deterministic = 1;
         else if (strcmp(argv[i], "--print") == 0)
             options->print = 1;
+        else if (strcmp(argv[i], "--cuda") == 0)
+            options->driver = "";
         else if (!read_value(options, argv[i], argv[i + 1]))
             return usage(argv[i]);
         else
@@ -185,7 +191,8 @@ static int run_one(struct run *run, const struct options *options, uint32_t rank
     *run = (struct run){.shape = options->shape,
                         .ranks = ranks,
                         .policies = options->policies,
-                        .deterministic = options->deterministic};
+                        .deterministic = options->deterministic,
+                        .driver = options->driver};
     int done = run_all(run, options->topology);
     if (!done)
         say_failure(run);
@@ -203,6 +210,8 @@ int main(int argc, char **argv)
     int good = run_one(&one, &options, 1) && run_one(&all, &options, options.tp);
     if (good) {
         print_phases(&all);
+        if (all.device[0])
+            printf("\nsums on %s; the model computes on the host\n", all.device);
         printf("\nranks  prefill token/s  decode token/s  us a prefill  us a decode  peal's "
                "allocations\n");
         print_speed(&one);

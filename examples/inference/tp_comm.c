@@ -66,6 +66,7 @@ peal_status phase_open(struct phase *phase, peal_ctx *ctx, const peal_fabric *fa
     if (status == PEAL_OK)
         status = plan_phase(phase, ctx, fabric, params, policy, diag);
     peal_policy_destroy(policy);
+    phase->cuda = params->cuda;
     world.ranks = params->ranks;
     world.heap_bytes = phase->bytes + 4096;
     return status == PEAL_OK ? peal_world_create(ctx, &world, phase->table, diag, &phase->world)
@@ -80,41 +81,61 @@ void phase_close(struct phase *phase)
 
 /* ---- of one rank */
 
-peal_status reducer_open(struct reducer *reducer, const struct phase *phase, uint32_t rank)
+static peal_status open_host(struct reducer *reducer, const struct phase *phase, uint32_t rank)
 {
     peal_call call = PEAL_CALL_INIT;
-    *reducer = (struct reducer){.diag = PEAL_DIAG_INIT};
     peal_status status =
         peal_comm_create(phase->world, phase->table, rank, &reducer->diag, &reducer->comm);
-    if (status == PEAL_OK) {
-        reducer->buffer = peal_mem_alloc(reducer->comm, phase->bytes);
-        status = reducer->buffer ? PEAL_OK : PEAL_ERR_MEMORY;
-    }
+    if (status != PEAL_OK)
+        return status;
+    reducer->buffer = peal_mem_alloc(reducer->comm, phase->bytes);
+    if (!reducer->buffer)
+        return PEAL_ERR_MEMORY;
     call.collective = PEAL_ALLREDUCE;
     call.in = call.out = reducer->buffer;
     call.count = phase->bytes / sizeof(float);
     call.dtype = PEAL_FLOAT32;
     call.op = PEAL_SUM;
-    if (status == PEAL_OK)
-        status = peal_pending_create(reducer->comm, &call, &reducer->diag, &reducer->pending);
-    return reducer->status = status;
+    return peal_pending_create(reducer->comm, &call, &reducer->diag, &reducer->pending);
+}
+
+static peal_status open_gpu(struct reducer *reducer, const struct phase *phase, uint32_t rank)
+{
+    peal_status status = gpu_open(&reducer->gpu, phase, rank, &reducer->diag);
+    reducer->buffer = calloc(1, phase->bytes);
+    return status != PEAL_OK || reducer->buffer ? status : PEAL_ERR_MEMORY;
+}
+
+peal_status reducer_open(struct reducer *reducer, const struct phase *phase, uint32_t rank)
+{
+    *reducer = (struct reducer){.diag = PEAL_DIAG_INIT, .on_gpu = phase->cuda != NULL};
+    return reducer->status =
+               reducer->on_gpu ? open_gpu(reducer, phase, rank) : open_host(reducer, phase, rank);
 }
 
 void reducer_close(struct reducer *reducer)
 {
+    if (reducer->on_gpu) {
+        gpu_close(&reducer->gpu);
+        free(reducer->buffer);
+    }
     peal_pending_destroy(reducer->pending);
     peal_comm_destroy(reducer->comm);
+}
+
+static peal_status sum_here(struct reducer *reducer)
+{
+    peal_status status = peal_start(reducer->pending, &reducer->diag);
+    return status == PEAL_OK ? peal_wait(reducer->pending, &reducer->diag) : status;
 }
 
 int reducer_sum(void *user)
 {
     struct reducer *reducer = user;
     double start = seconds();
-    peal_status status = peal_start(reducer->pending, &reducer->diag);
-    if (status == PEAL_OK)
-        status = peal_wait(reducer->pending, &reducer->diag);
+    reducer->status = reducer->on_gpu ? gpu_sum(&reducer->gpu, reducer->buffer, &reducer->diag)
+                                      : sum_here(reducer);
     reducer->us += (seconds() - start) * 1e6;
     reducer->calls++;
-    reducer->status = status;
-    return status == PEAL_OK;
+    return reducer->status == PEAL_OK;
 }

@@ -164,9 +164,21 @@ static int start_ranks(struct run *run, pthread_t *thread, const atomic_ullong *
     return run->status == PEAL_OK;
 }
 
+static int open_driver(struct run *run, peal_ctx *ctx)
+{
+    peal_cuda_device_info info = {.size = sizeof info};
+    if (!run->driver)
+        return 1;
+    run->status = peal_cuda_open(ctx, run->driver[0] ? run->driver : NULL, &run->diag, &run->cuda);
+    if (run->status == PEAL_OK)
+        run->status = peal_cuda_device(run->cuda, 0, &run->diag, &info);
+    memcpy(run->device, info.name, sizeof run->device);
+    return run->status == PEAL_OK;
+}
+
 static int open_phases(struct run *run, peal_ctx *ctx, const char *topology)
 {
-    const struct phase_params params = {run->policies, run->ranks, run->deterministic};
+    const struct phase_params params = {run->policies, run->ranks, run->deterministic, run->cuda};
     uint64_t row = run->shape.hidden * sizeof(float);
     peal_fabric *fabric = NULL;
     run->phase[PREFILL] = (struct phase){.name = "prefill", .bytes = row * shape_rows(&run->shape)};
@@ -194,10 +206,11 @@ int run_all(struct run *run, const char *topology)
     run->status = PEAL_ERR_MEMORY;
     if (run->token && run->logits && run->rank && thread)
         run->status = peal_ctx_create(&host, &ctx);
-    int done = run->status == PEAL_OK && open_phases(run, ctx, topology) &&
+    int done = run->status == PEAL_OK && open_driver(run, ctx) && open_phases(run, ctx, topology) &&
                start_ranks(run, thread, &allocations);
     for (int p = 0; p < PHASES; p++)
         phase_close(&run->phase[p]);
+    peal_cuda_close(run->cuda);
     peal_ctx_destroy(ctx);
     free(thread);
     return done;

@@ -25,6 +25,7 @@ struct run {
     uint32_t ranks;
     const char *policies;
     int deterministic;
+    const char *driver; /* of CUDA: a file, "" the system's; NULL: sums are made in host memory */
     /* out */
     struct phase phase[PHASES];
     double seconds[PHASES];
@@ -33,11 +34,13 @@ struct run {
     float lead;               /* the smallest of a chosen token over the next best */
     uint32_t *token;          /* [tokens][batch] */
     float *logits;            /* [tokens][batch][vocab], of rank 0 */
+    char device[96];          /* of rank 0; "": none */
     int same_bits;            /* 1: all ranks have had the same logits */
     peal_status status;
     peal_diag diag;
     /* the ranks meet here */
     struct rank *rank;
+    peal_cuda *cuda;
     pthread_barrier_t barrier;
     atomic_int failed;
 };

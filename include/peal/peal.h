@@ -950,9 +950,15 @@ typedef struct peal_estimate_params {
     uint64_t scratch_limit; /* as of a request */
     uint64_t bucket_bytes;  /* of gradients; 0: choose */
     uint32_t decode_batch;  /* sequences that get a token each; 0 means 4 */
+    /* As of a request, for every collective of every axis. */
+    const peal_policy *policy;
+    int policy_fallback;
+    /* An algorithm in Lua for the allreduces, in the place of `algorithm` (peal_schedule_load).
+     * NULL: none. */
+    const peal_policy_text *script;
 } peal_estimate_params;
 /* clang-format off */
-#define PEAL_ESTIMATE_PARAMS_INIT {sizeof(peal_estimate_params), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, NULL, 0, 0, 0, 0}
+#define PEAL_ESTIMATE_PARAMS_INIT {sizeof(peal_estimate_params), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, NULL, 0, 0, 0, 0, NULL, 0, NULL}
 /* clang-format on */
 
 typedef struct peal_estimate peal_estimate;
@@ -1211,7 +1217,8 @@ typedef struct peal_world_params {
     uint64_t chaos_seed;  /* not 0: asynchronous engines delay, split and reorder within
                              what they promise, from this seed (for tests) */
     /* Private buffers of messages from this size on are not staged: the kernel copies between
-     * processes (cross-memory attach), where it lets them. 0 means 1 MiB, UINT64_MAX never. */
+     * processes (cross-memory attach), where it lets them. 0 means 32 MiB, of reductions more than
+     * 64 MiB, and 1 MiB where staging would take more than half of the heap; UINT64_MAX never. */
     uint64_t attach_bytes;
 } peal_world_params;
 /* clang-format off */

@@ -64,3 +64,13 @@ wrong 3 "wrong.lua:.*attempt to" '14s/others/other/' all-pairs.lua
 code=0
 "$PEAL" plan "$machines/dgx-h100.xml" -c allgather -a "$shipped/ring.lua" 2>err || code=$?
 [ "$code" = 3 ] && grep -q 'does not serve allgather' err
+
+# wherever plans are made
+expect 0 "$PEAL" estimate "$machines/cluster-h100-2.xml" --model llama-3-8b --tp 8 --dp 2 -a "$shipped/ring.lua"
+expect_out '^tp +allreduce .* lua-ring'
+expect_out '^dp +allreduce .* lua-ring'
+expect 0 "$PEAL" report "$machines/dgx-h100.xml" -c allreduce -b 8:1M -a "$shipped/ring.lua" -o page.html
+grep -q lua-ring page.html
+expect 0 "$PEAL" bench host:2 -s 1K:4K --iters 1 -o measured.txt
+expect 0 "$PEAL" compare host:2 measured.txt -a "$shipped/ring.lua"
+expect_out '^ *1K .* lua-ring '

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=sh disable=SC2154
-# What is run in the guests, by both of them in the same order. $role, $own and $other are init's.
+# What is run in the guests, by both of them in the same order. $role is init's.
 export PEAL_JOB_KEY=guests
 export MASTER_ADDR=10.9.0.1
 port=29600
@@ -60,6 +60,17 @@ by_verbs() {
     fi
 }
 
+# under_way: the device has sent some thousand packets more
+under_way() {
+    counter=/sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts
+    enough=$(($(cat $counter) + 2000))
+    tries=0
+    until [ "$(cat $counter)" -gt $enough ] || [ $tries = 300 ]; do
+        sleep 0.2
+        tries=$((tries + 1))
+    done
+}
+
 right() { # right NAME PLAN ARGUMENT...
     name=$1
     plan=$2
@@ -70,57 +81,61 @@ right() { # right NAME PLAN ARGUMENT...
     by_verbs "$name"
 }
 
-sizes=16,4K,200K,8M
-right allreduce allreduce --bytes $sizes --sockets 3
-right allgather allgather --bytes $sizes
-right alltoall alltoall --bytes $sizes
-right empty allreduce --count 0
-right registered allreduce --bytes 1M --registered
+# Elements of a block: from nothing to 8 MiB in a rank's larger buffer.
+whole=0,4,1000,50000,2097152
+blocks=0,1,250,12500,524288
 
-ranks peal run /payload/allreduce.peal --check --iters 1 --timeout 60000 --rdma nosuch0
-finish
-judge fallback 0
-case $role in b) ;; *)
-    grep -q 'TCP; not by RDMA: .*no RDMA device nosuch0' /tmp/err.0 || echo "case fallback FAILED: $(cat /tmp/err.0)"
-    ;;
-esac
+if [ "$role" = single ]; then
+    right allreduce allreduce --count 0,1000,50000 --sockets 3
+else
+    right allreduce allreduce --count $whole --sockets 3
+    right allgather allgather --count $blocks
+    right alltoall alltoall --count $blocks
+    right registered allreduce --bytes 1M --registered
+
+    peal topo detect --ranks 2 | grep -q 'name="rxe0"' || echo "case detect FAILED: $(peal topo detect --ranks 2)"
+
+    ranks peal run /payload/allreduce.peal --check --iters 1 --timeout 60000 --rdma nosuch0
+    finish
+    judge fallback 0
+    if [ "$role" = a ] && ! grep -q 'TCP; not by RDMA: .*no RDMA device nosuch0' /tmp/err.0; then
+        echo "case fallback FAILED: $(cat /tmp/err.0)"
+    fi
+fi
 
 # A key that the other end does not know.
 ranks peal-rdma-rank /payload/allreduce.peal bad-key
 finish
 judge bad-key 0
 
+[ "$role" != single ] || return 0
+
 # A process that dies in the midst of calls; the others name it.
 ranks peal run /payload/allreduce.peal --iters 1000000 --bytes 64K --timeout 30000
-case $role in
-a) ;;
-*)
-    sleep 6
-    victim=
+if [ "$role" = b ]; then
+    under_way
     for p in /proc/[0-9]*; do
         if tr '\0' '\n' <"$p/environ" 2>/dev/null | grep -qx RANK=3 &&
             [ "$(cat "$p/comm")" = peal ]; then
-            victim=${p#/proc/}
+            kill -9 "${p#/proc/}"
         fi
     done
-    kill -9 "$victim"
-    ;;
-esac
+fi
 finish
 mine=${mine% 3}
 judge killed 4 'rank 3 on node1'
 
-[ "$role" != single ] || return 0
 modprobe sch_netem
 /usr/bin/tc qdisc add dev eth0 root netem loss 1% limit 10000 || echo "case netem FAILED"
-right lossy-allreduce allreduce --bytes 4K,2M
-right lossy-allgather allgather --bytes 2M
-right lossy-alltoall alltoall --bytes 2M
+right lossy-allreduce allreduce --count $whole
+right lossy-allgather allgather --count $blocks
+right lossy-alltoall alltoall --count $blocks
+/usr/bin/tc -s qdisc show dev eth0 | grep -q 'dropped [1-9]' || echo "case netem FAILED: nothing was lost"
 
 # A host that dies.
-ranks peal run /payload/allreduce.peal --iters 1000000 --bytes 64K --timeout 15000
+ranks peal run /payload/allreduce.peal --iters 1000000 --bytes 64K --timeout 10000
 if [ "$role" = b ]; then
-    sleep 6
+    under_way
     echo "this host dies now"
     echo b >/proc/sysrq-trigger
 fi

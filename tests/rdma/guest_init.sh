@@ -1,6 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: Apache-2.0
 # The first process of a guest: a software RDMA device on its only interface, then the cases.
+# shellcheck shell=dash disable=SC2013 # words are what the kernel's line has
 export PATH=/usr/bin:/bin
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -20,8 +21,8 @@ for word in $(cat /proc/cmdline); do
     case $word in role=*) role=${word#role=} ;; esac
 done
 case $role in
-b) own=10.9.0.2 other=10.9.0.1 ;;
-*) own=10.9.0.1 other=10.9.0.2 ;;
+b) own=10.9.0.2 ;;
+*) own=10.9.0.1 ;;
 esac
 
 /usr/bin/ip link set lo up
@@ -46,6 +47,7 @@ until grep -qs 'ffff:0a09' /sys/class/infiniband/rxe0/ports/1/gids/* || [ $tries
     tries=$((tries + 1))
 done
 say "booted as $role"
+# shellcheck source=tests/rdma/guest_cases.sh
 . /payload/cases.sh
 echo "end of cases"
 dmesg | grep -iE 'call trace|bug:|rxe' | tail -n 20
