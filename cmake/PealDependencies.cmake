@@ -80,9 +80,9 @@ if(PEAL_TESTS)
     peal_feature(simgrid "${PEAL_HAVE_SIMGRID}" "the simulator is not compared with it")
 endif()
 
-# Looked for and reported only; no code depends on it yet.
+# For device code, and for tests of what is declared of the driver; that is opened at run time.
 find_package(CUDAToolkit QUIET)
-peal_feature(cuda "${CUDAToolkit_FOUND}" "no device kernels; plans run in host memory")
+peal_feature(cuda "${CUDAToolkit_FOUND}" "no device kernels: on GPUs only calls without an SM")
 
 # RDMA between hosts. peal_verbs is empty where it is missing.
 find_path(PEAL_VERBS_INCLUDE_DIR infiniband/verbs.h)

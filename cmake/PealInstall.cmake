@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 set(peal_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/peal)
 
 install(DIRECTORY include/peal DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 install(TARGETS peal peal-rt EXPORT pealTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 # Apart, because only who links statically needs to find libxml2.

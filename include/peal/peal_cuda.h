@@ -126,6 +126,19 @@ PEAL_API void peal_cuda_comm_abort(peal_cuda_comm *comm);
 PEAL_API void *peal_cuda_mem_alloc(peal_cuda_comm *comm, size_t bytes);
 PEAL_API void *peal_cuda_mem_peer(const peal_cuda_comm *comm, const void *memory, uint32_t rank);
 
+/* What peal_device.cuh works on, by value: symmetric memory as kernels of one's own see it.
+ * Addresses are the device's. Errors: ARG; UNSUPPORTED for a comm without SMs, or where kernels do
+ * not reach some rank. */
+typedef struct peal_cuda_window {
+    uint32_t rank;
+    uint32_t ranks;
+    uint64_t heap;   /* of this rank's symmetric memory, */
+    uint64_t offset; /* and where it begins in every rank's arena; */
+    uint64_t peers; /* a table of the arenas, 16 bytes each, of which the first 8 are the address */
+} peal_cuda_window;
+PEAL_API PEAL_CHECK peal_status peal_cuda_comm_window(const peal_cuda_comm *comm, peal_diag *diag,
+                                                      peal_cuda_window *window);
+
 /* ---- collectives ---------------------------------------------------------- */
 
 /* One call. Which members matter follows from the collective, as in peal.h: reduce and rooted

@@ -293,6 +293,24 @@ void *peal_cuda_mem_peer(const peal_cuda_comm *comm, const void *memory, uint32_
     return (void *)(uintptr_t)(comm->peers[rank].arena + ((uintptr_t)memory - comm->arena.at));
 }
 
+peal_status peal_cuda_comm_window(const peal_cuda_comm *comm, peal_diag *diag,
+                                  peal_cuda_window *window)
+{
+    if (!comm || !window)
+        return peal_fail(diag, PEAL_ERR_ARG, "no comm, or no place for the window");
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        if (comm->peers[r].reach != CUDA_DIRECT)
+            return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "kernels do not reach rank %u", r);
+    if (!comm->own_peers)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "a comm without SMs has no kernels");
+    *window = (peal_cuda_window){.rank = comm->rank,
+                                 .ranks = comm->nranks,
+                                 .heap = comm->arena.at + comm->heap,
+                                 .offset = comm->heap,
+                                 .peers = comm->own_peers};
+    return PEAL_OK;
+}
+
 peal_status peal_cuda_malloc(peal_cuda_comm *comm, size_t bytes, peal_diag *diag, void **memory_out)
 {
     cu_ptr at = 0;

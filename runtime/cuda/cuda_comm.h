@@ -121,7 +121,8 @@ struct peal_cuda_comm {
     int met; /* all ranks were able to */
 
     struct cuda_block own;
-    uint64_t own_rank; /* address of struct dev_rank in it */
+    uint64_t own_rank;  /* addresses in it: of struct dev_rank, */
+    uint64_t own_peers; /* and of the peers' */
     struct dev_port *port;
     cu_ptr port_device;
     uint64_t port_bytes;

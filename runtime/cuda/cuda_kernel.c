@@ -128,6 +128,7 @@ peal_status cuda_kernel_place(struct peal_cuda_comm *comm, const void *image, si
     peal_status status = upload(comm, pinned, (size_t)own.total, diag);
     (void)comm->cuda->call.host_free(pinned);
     comm->own_rank = comm->own.at + own.rank;
+    comm->own_peers = comm->own.at + own.peers;
     return status;
 }
 

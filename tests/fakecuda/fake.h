@@ -73,6 +73,7 @@ struct fake_op {
     unsigned blocks;
     unsigned threads;
     unsigned shared;
+    const void *function;
     char argument[256];
     struct fake_event *event;
     uint64_t generation;

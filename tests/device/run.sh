@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh [BUILD]: all that is to be seen of peal on one GPU, from source to table, in under 8 minutes:
+# build, correctness, races, bandwidth, latency, graphs, overlap; the table comes last. BUILD: a build
+# directory that is there already. Without a GPU it runs on the stand-in for the driver, a part of
+# it, and says so: that it runs is all that shows.
+set -u
+cd "$(dirname "$0")/../.."
+began=$(date +%s)
+build=${1:-build/device}
+topology=examples/topologies/dgx-h100.xml
+network=examples/topologies/cluster-h100-2.xml
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+table=$work/table
+
+say() { printf '%4d s  %s\n' $(($(date +%s) - began)) "$*"; }
+row() { printf '%-34s %s\n' "$1" "$2" >>"$table"; }
+
+# ---- build
+if [ $# -eq 0 ]; then
+    say "building in $build"
+    cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPEAL_TESTS=ON >"$work/out" 2>&1 &&
+        cmake --build "$build" --target peal-cli device_table fakecuda >>"$work/out" 2>&1 || {
+        tail -n 30 "$work/out"
+        exit 1
+    }
+fi
+peal=$build/peal
+bounded() { timeout "$@"; }
+
+# ---- where
+export FAKECUDA_DEVICES=1
+if "$peal" run "$topology" -n 2 -b 1K --gpu >"$work/out" 2>&1; then
+    where=gpu
+    ranks="2 3 4 5 6 7 8"
+    types=all
+    sizes=4,4100,1000000
+else
+    where=stand-in
+    say "NO GPU: $(grep -m 1 error "$work/out")"
+    say "NO GPU: the stand-in for the driver is used; nothing below says anything about a GPU"
+    export LD_LIBRARY_PATH=$PWD/$build/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    [ -e "$build/fakecuda/libcuda.so.1" ] || LD_LIBRARY_PATH=$build/fakecuda
+    ranks="2 3"
+    types=float32,bfloat16,int8
+    sizes=4,4100
+fi
+device=$("$peal" run "$topology" -n 2 -b 1K --gpu 2>&1 | sed -n 's/^peal: note: //p' | head -n 1)
+row "where" "$where"
+row "device" "$device"
+
+# ---- correctness: every engine, collective and type, 2 to 8 ranks on one device
+checked() { # checked NAME OPTION...: one row, right or WRONG
+    local name=$1
+    shift
+    if bounded 90 "$peal" run "$@" --gpu --check >"$work/out" 2>&1; then
+        row "$name" "right"
+    else
+        row "$name" "WRONG: $(grep -m 1 -E 'error|wrong' "$work/out")"
+        failures=$((failures + 1))
+    fi
+}
+for n in $ranks; do
+    say "correctness, $n ranks"
+    checked "sm, all collectives, $n ranks" "$topology" -n "$n" -c all -b $sizes --placement both \
+        --max-sms 8
+    checked "sm, types and operations, $n ranks" "$topology" -n "$n" -c allreduce -b 4100 \
+        -d $types --op all --max-sms 8
+    checked "tma, $n ranks" "$topology" -n "$n" -c allgather,alltoall,broadcast -b 300000 \
+        -e nvlink=tma --max-sms 8
+    checked "ce by the kernel, $n ranks" "$topology" -n "$n" -c allgather,alltoall,broadcast \
+        -b 300000 -e nvlink=ce --max-sms 8
+    checked "ce, no SM, $n ranks" "$topology" -n "$n" -c allgather,alltoall,broadcast,gather \
+        -b $sizes --zero-sm
+done
+checked "staged in the place of rdma" "$network" --group 0,1,8,9 -c allreduce,alltoall -b 1000000 \
+    --max-sms 8
+checked "processes" "$topology" -n 2 -c allreduce,allgather,alltoall -b 100000 --procs --max-sms 8
+
+# ---- races and stray accesses, where there is a tool for it
+if [ $where = gpu ] && command -v compute-sanitizer >/dev/null; then
+    for tool in memcheck racecheck synccheck; do
+        say "compute-sanitizer, $tool"
+        if bounded 60 compute-sanitizer --tool $tool --error-exitcode 9 "$peal" run "$topology" -n 2 \
+            -c allreduce,allgather -b 4100 --gpu --check --max-sms 2 >"$work/out" 2>&1; then
+            row "compute-sanitizer $tool" "nothing found"
+        else
+            row "compute-sanitizer $tool" "FAILED: $(tail -n 1 "$work/out")"
+            failures=$((failures + 1))
+        fi
+    done
+else
+    row "compute-sanitizer" "not here"
+fi
+
+# ---- figures
+measured() { # measured NAME OPTION...: time and bandwidth of the largest size
+    local name=$1
+    shift
+    if bounded 60 "$peal" bench "$@" --gpu --no-check >"$work/out" 2>&1; then
+        row "$name" "$(grep -E '^ *[0-9]' "$work/out" | tail -n 1 | tr -s ' ')"
+    else
+        row "$name" "FAILED: $(grep -m 1 error "$work/out")"
+        failures=$((failures + 1))
+    fi
+}
+say "bandwidth"
+large=64M
+[ $where = gpu ] || large=256K
+for engine in sm tma ce; do
+    measured "allgather, $engine, 2 ranks" "$topology" -n 2 -c allgather -a direct -e nvlink=$engine \
+        -s $large:$large --max-sms 16 --threads
+done
+measured "allgather, no SM, 2 ranks" "$topology" -n 2 -c allgather -a direct --zero-sm -s $large:$large \
+    --threads
+say "latency, graphs, overlap"
+busy=
+if command -v nvcc >/dev/null && [ $where = gpu ]; then
+    nvcc -O3 -fatbin -gencode arch=compute_80,code=[sm_80,compute_80] \
+        -gencode arch=compute_90,code=[sm_90,compute_90] -o "$work/busy.fatbin" tests/device/busy.cu &&
+        busy=$work/busy.fatbin
+fi
+[ $where = gpu ] || busy=tests/device/busy.cu # the stand-in knows it by name
+if bounded 90 "$build"/tests/device_table 2 "$topology" "" ${busy:+"$busy"} >"$work/out" 2>&1; then
+    while read -r name rest; do row "$name" "$rest"; done <"$work/out"
+else
+    row "device_table" "FAILED: $(tail -n 1 "$work/out")"
+    failures=$((failures + 1))
+fi
+
+say "done"
+echo
+[ $where = gpu ] || echo "ON A STAND-IN, NOT ON A GPU: times mean nothing"
+cat "$table"
+echo "$failures failed"
+[ "$failures" = 0 ]
