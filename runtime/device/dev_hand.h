@@ -101,6 +101,10 @@ DEV_FN void dev_hand_signal(struct dev_thread *t, const struct dev_step *step)
     struct dev_sem_out *sem = dev_sem_out(t, step->sem);
     struct dev_order order;
     memset(&order, 0, sizeof order);
+    /* The ring keeps order among signals of this lane; of a call before, another may have been. */
+    if (sem->handed && sem->handed != 1 + t->lane && !DEV_BUG(8) &&
+        !dev_await_host(t, dev_raised(t, step->sem), sem->sent))
+        return;
     if (!dev_follow(t, step->after, &order))
         return;
     order.kind = DEV_ORDER_SIGNAL;
@@ -112,7 +116,7 @@ DEV_FN void dev_hand_signal(struct dev_thread *t, const struct dev_step *step)
     order.count = ++sem->sent;
     order.digest = t->block->digest;
     order.sem = step->sem;
-    sem->handed = 1;
+    sem->handed = 1 + t->lane;
     (void)dev_hand_over(t, order);
 }
 

@@ -168,7 +168,7 @@ DEV_FN void dev_run_steps(struct dev_thread *t, const struct dev_lane *lane,
             pc = lane->body;
         }
     }
-    if (t->tid == 0)
+    if (t->tid == 0 && !DEV_BUG(21))
         dev_bulk_finish(t);
 }
 
