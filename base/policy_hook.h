@@ -24,6 +24,24 @@ struct policy_facts {
     const char *outer;
 };
 
+/* One step of one rank. */
+struct policy_step {
+    uint32_t rank;
+    uint32_t lane;
+    uint32_t index; /* in its lane */
+    const char *section;
+    const char *op;
+    const char *engine; /* "" where none acts: waits and the like */
+    int moves;          /* data; of other steps the next four are 0, and -1 */
+    uint32_t chunk;     /* the first */
+    uint32_t chunks;
+    uint64_t bytes; /* in one trip of the row's largest message, at most */
+    int link_class; /* the farthest of its links; -1: it stays in the rank's own memory */
+    const uint32_t
+        *peers; /* other ranks that it names, each once; until the next step is asked for */
+    uint32_t npeers;
+};
+
 struct policy_view {
     void *planner;
     const peal_fabric *fabric;
@@ -38,6 +56,11 @@ struct policy_view {
      * candidates *first_out and on. Errors: as peal_table_plan. */
     peal_status (*ask)(void *planner, const peal_request *ask, peal_diag *diag, uint32_t *first_out,
                        uint32_t *count_out);
+    /* In check: makes what a rank of the group does, lane behind lane, in the plan that a row of
+     * the candidate becomes; how many steps that are. Errors: as peal_table_compile. */
+    peal_status (*program)(void *planner, uint32_t index, const peal_row_info *row, uint32_t rank,
+                           peal_diag *diag, uint32_t *steps_out);
+    void (*step)(void *planner, uint32_t nth, struct policy_step *step); /* of the last of these */
 };
 
 /* All that a policy decides for one plan happens between begin and end, in one thread. Each hook

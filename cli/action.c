@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each collective is; see action.h. */
-#include "action.h"
+#include "team.h"
 
 #include <string.h>
 
@@ -92,23 +92,35 @@ static uint32_t blocks(enum holds holds, const struct action *action, uint32_t r
 
 uint32_t action_input(const struct action *action, uint32_t rank, uint32_t ranks)
 {
+    if (action->custom)
+        return custom_held(action->custom, rank, 0);
     return action->npairs ? pairs_of(action, rank, 0)
                           : blocks(about(action)->in, action, rank, ranks);
 }
 
 uint32_t action_output(const struct action *action, uint32_t rank, uint32_t ranks)
 {
+    if (action->custom)
+        return custom_held(action->custom, rank, 1);
     return action->npairs ? pairs_of(action, rank, 1)
                           : blocks(about(action)->out, action, rank, ranks);
 }
 
 /* ---- sizes */
 
+/* Blocks that a message is counted in. */
+static uint32_t counted(const struct action *action, uint32_t ranks)
+{
+    if (action->custom)
+        return action->custom->blocks;
+    return action_blocks(action) ? ranks : 1;
+}
+
 uint64_t action_bytes(const struct action *action, uint64_t count, peal_dtype dtype, uint32_t ranks)
 {
     if (action->collective == PEAL_BARRIER)
         return 0;
-    return count * peal_dtype_size(dtype) * (action_blocks(action) ? ranks : 1);
+    return count * peal_dtype_size(dtype) * counted(action, ranks);
 }
 
 uint64_t action_room(const struct action *action, uint64_t count, peal_dtype dtype, uint32_t ranks)
@@ -127,9 +139,8 @@ uint64_t action_count(const struct action *action, uint64_t bytes, peal_dtype dt
     uint64_t elements = bytes / peal_dtype_size(dtype);
     if (action->collective == PEAL_BARRIER)
         return 0;
-    if (!action_blocks(action) || elements == 0)
-        return elements;
-    return elements < ranks ? 1 : elements / ranks;
+    uint32_t blocks = counted(action, ranks);
+    return elements && elements < blocks ? 1 : elements / blocks;
 }
 
 double action_bus_factor(const struct action *action, uint32_t ranks)

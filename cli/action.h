@@ -14,6 +14,21 @@ struct action {
     uint32_t peer;
     const uint32_t *pairs; /* sendrecv by a list: from and to by turns */
     uint32_t npairs;
+    const struct custom *custom; /* custom: its blocks, once they are known */
+};
+
+/* The ranks that give each block, or get it: those of block b are rank[at[b]] .. rank[at[b + 1]].
+ * And the blocks of each rank likewise, in the order in which they lie in its buffer. */
+struct custom_lists {
+    const uint32_t *at;
+    const uint32_t *rank;
+    const uint32_t *held_at;
+    const uint32_t *held;
+};
+struct custom {
+    struct custom *next;
+    uint32_t blocks;
+    struct custom_lists end[2]; /* who gives, who gets */
 };
 
 int action_reduces(const struct action *action);

@@ -183,8 +183,10 @@ int choose_of_table(const struct choice *choice, const peal_table *table, struct
         CLI_TRY(check_ends(choice));
     CLI_TRY(table_actions(table, actions));
     for (uint32_t i = 0; i < actions->count; i++)
-        if (is_chosen(choice, &actions->list[i]))
-            actions->list[kept++] = actions->list[i];
+        if (is_chosen(choice, &actions->list[i])) {
+            actions->list[kept] = actions->list[i];
+            custom_of_table(choice->team, table, &actions->list[kept++]);
+        }
     actions->count = kept;
     CLI_TRY(check_chosen(choice, actions));
     return kept ? EXIT_YES : say_usage("the plan has nothing of these ends");

@@ -49,6 +49,7 @@ struct team {
     uint32_t *sibling; /* one group behind the other */
     size_t siblings, sibling_room;
     struct team_kept *kept;
+    struct custom *customs; /* custom.c */
 };
 
 #define POLICIES_MAX 16u

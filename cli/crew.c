@@ -196,10 +196,29 @@ uint32_t crew_rows(const struct crew *crew)
     return peal_table_get(crew->table, &info) == PEAL_OK ? info.rows : 0;
 }
 
+/* "RDMA (mlx5_0:1 here)", or "TCP; not by RDMA: no RDMA device". Near ranks' links tell nothing of
+ * a device. */
+static const char *connection_text(const struct crew *crew, const struct yard *yard, char *text,
+                                   size_t size)
+{
+    peal_link_state link = {.size = sizeof link};
+    const char *device = "";
+    for (uint32_t r = 0; r < crew->ranks; r++) {
+        if (peal_world_link(yard->world, r, &link) != PEAL_OK)
+            return "an unknown network";
+        device = link.device[0] ? link.device : device;
+    }
+    int used = link.links_rdma ? snprintf(text, size, "RDMA (%s here)", device) : 0;
+    if (link.links_tcp)
+        (void)snprintf(text + used, size - (size_t)used, "%sTCP%s%s", used ? " and " : "",
+                       link.why[0] ? "; not by RDMA: " : "", link.why);
+    return text;
+}
+
 /* "2 hosts (a, b), connected by TCP", before anything moves. */
 static void note_hosts(const struct crew *crew, const struct yard *yard)
 {
-    char names[256] = "";
+    char names[256] = "", by[256];
     size_t used = 0;
     uint32_t hosts = 0;
     for (uint32_t r = 0; r < crew->ranks; r++) {
@@ -215,7 +234,8 @@ static void note_hosts(const struct crew *crew, const struct yard *yard)
                 (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", host);
     }
     if (hosts > 1)
-        say(SAY_NOTE, "%lu hosts (%s), connected by TCP", (unsigned long)hosts, names);
+        say(SAY_NOTE, "%lu hosts (%s), connected by %s", (unsigned long)hosts, names,
+            connection_text(crew, yard, by, sizeof by));
 }
 
 /* One rank is this process; the others were started elsewhere. */

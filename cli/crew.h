@@ -10,6 +10,13 @@
 #include "elem.h"
 #include "launch.h"
 
+/* Of a call beside which its rank computes: who makes it go on. */
+enum progress {
+    PROGRESS_NONE,   /* there is none such */
+    PROGRESS_THREAD, /* a thread of the comm */
+    PROGRESS_TEST    /* the rank, which asks after each piece of its work */
+};
+
 struct job {
     struct action action;
     uint64_t count; /* elements of a block, as in the library's calls */
@@ -17,15 +24,16 @@ struct job {
     peal_op op;
     int in_place;
     int check;
-    int ragged;         /* alltoallv: blocks are filled by chance; else wholly */
-    int shake;          /* buffers begin anywhere an element may */
-    uint32_t warmup;    /* rounds that are not measured */
-    uint32_t rounds;    /* measured */
-    uint32_t calls;     /* back to back in a round, each with buffers of its own if checked */
-    uint64_t budget_us; /* not 0: then as many calls on the same buffers as fit, rounds times */
-    uint32_t burst;     /* not 0: so many instead */
-    peal_wire wire;     /* of the row that serves it: elements are rounded on their way, */
-    uint32_t roundings; /* at most so often */
+    int ragged;           /* alltoallv: blocks are filled by chance; else wholly */
+    int shake;            /* buffers begin anywhere an element may */
+    uint32_t warmup;      /* rounds that are not measured */
+    uint32_t rounds;      /* measured */
+    uint32_t calls;       /* back to back in a round, each with buffers of its own if checked */
+    uint64_t budget_us;   /* not 0: then as many calls on the same buffers as fit, rounds times */
+    uint32_t burst;       /* not 0: so many instead */
+    enum progress beside; /* crew_overlap.c; rounds are OVERLAP_TIMES each */
+    peal_wire wire;       /* of the row that serves it: elements are rounded on their way, */
+    uint32_t roundings;   /* at most so often */
 };
 
 struct wrong {
@@ -36,12 +44,24 @@ struct wrong {
     char wanted[ELEM_TEXT];
 };
 
+/* What is timed of a call and of work beside it, one after the other in each round. */
+enum overlap_time {
+    TIME_WORK,   /* the work alone */
+    TIME_CALL,   /* the call alone */
+    TIME_SERIAL, /* the work, then the call */
+    TIME_BOTH,   /* the call started, the work, the call waited for */
+    TIME_BESIDE, /* of that, the work */
+    OVERLAP_TIMES
+};
+
 struct result {
     int done;
     double median_us; /* a call, by the slowest rank */
     double best_us;
-    uint64_t calls; /* measured */
-    uint64_t wrong; /* elements, over all ranks */
+    uint64_t calls;                   /* measured */
+    uint64_t wrong;                   /* elements, over all ranks */
+    double overlap_us[OVERLAP_TIMES]; /* medians, by the slowest rank */
+    uint64_t work;                    /* floating-point operations of a rank beside a call */
     struct wrong first;
 };
 
@@ -58,6 +78,8 @@ struct crew {
     int registered;
     int pin;
     int random_delay;
+    int gpu;                /* ranks are on GPUs; then: */
+    int zero_sm;            /* calls hold no SM */
     const char *what;       /* of the progress line */
     const uint32_t *places; /* the core of each rank, if pinned; NULL: its number */
     const char *trace;      /* file for the timeline; NULL: none is kept */

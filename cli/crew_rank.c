@@ -46,7 +46,7 @@ static int run_round(struct self *self, uint32_t round, double *us)
     const struct job *job = self->job;
     for (uint32_t c = 0; c < job->calls && (job->check || round == 0); c++)
         self_prepare(self, c, round);
-    if (!yard_meet(self->yard, 0) || !yard_meet(self->yard, 1))
+    if (!gpu_upload(self) || !yard_meet(self->yard, 0) || !yard_meet(self->yard, 1))
         return 0;
     uint64_t start = now_ns();
     for (uint32_t c = 0; c < job->calls; c++) {
@@ -54,7 +54,11 @@ static int run_round(struct self *self, uint32_t round, double *us)
         if (!call_checked(self, c, round))
             return 0;
     }
+    if (!gpu_finish(self))
+        return 0;
     *us = (double)(now_ns() - start) / 1e3 / job->calls;
+    if (job->check && !gpu_download(self))
+        return 0;
     for (uint32_t c = 0; c < job->calls && job->check; c++)
         self_check(self, c, round); /* a call that is over is over: no meeting before this */
     for (uint32_t c = 0; c < job->calls && job->check; c++)
@@ -86,6 +90,8 @@ static int burst(struct self *self, uint32_t calls, double *us)
     for (uint32_t i = 0; i < calls; i++)
         if (!self_call(self, 0))
             return 0;
+    if (!gpu_finish(self))
+        return 0;
     *us = (double)(now_ns() - start) / 1e3 / calls;
     return 1;
 }
@@ -112,8 +118,11 @@ static int run_budget(struct self *self)
             return 0;
         self->yard->times[r * self->crew->ranks + self->rank] = us;
     }
-    if (job->check && !job->in_place) /* in place, the inputs are gone */
-        self_check(self, 0, 0);
+    if (!job->check || job->in_place) /* in place, the inputs are gone */
+        return 1;
+    if (!gpu_download(self))
+        return 0;
+    self_check(self, 0, 0);
     return 1;
 }
 
@@ -138,6 +147,8 @@ static void sum_up(const struct self *self)
                 slowest = yard->times[r * yard->ranks + k];
         yard->times[r] = slowest; /* never ahead of what is read */
     }
+    if (job->beside)
+        self_overlap_sum(self, result);
     qsort(yard->times, job->rounds, sizeof *yard->times, by_value);
     result->best_us = yard->times[0];
     result->median_us = yard->times[job->rounds / 2];
@@ -155,7 +166,7 @@ static int run_job(struct self *self, uint32_t number)
     self->job = job;
     self->bytes = job_room(job, self->crew->ranks);
     self_expect(self);
-    if (!(job->budget_us ? run_budget(self) : run_rounds(self)))
+    if (!(job->beside ? self_overlap(self) : job->budget_us ? run_budget(self) : run_rounds(self)))
         return 0;
     if (!yard_meet(self->yard, 0) || !yard_share(self->yard, number, job->rounds))
         return 0;
@@ -193,7 +204,7 @@ static int take_memory(struct self *self)
     take_counts(self);
     peal_diag diag = PEAL_DIAG_INIT;
     uint64_t bytes = memory_bytes(self->crew);
-    if (self->crew->registered) {
+    if (self->crew->registered && !self->gpu) {
         self->memory = peal_mem_alloc(self->comm, (size_t)bytes);
     } else {
         void *memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE,
@@ -202,7 +213,7 @@ static int take_memory(struct self *self)
         self->mapped = self->memory ? bytes : 0;
     }
     if (self->memory)
-        return 1;
+        return gpu_memory(self, bytes);
     (void)snprintf(diag.text, sizeof diag.text, "no %llu bytes of memory to be had",
                    (unsigned long long)bytes);
     yard_fail(self->yard, self->rank, PEAL_ERR_MEMORY, &diag);
@@ -214,6 +225,8 @@ static int take_memory(struct self *self)
 static int begin_records(struct self *self, peal_diag *diag)
 {
     peal_status status = PEAL_OK;
+    if (self->gpu)
+        return 1; /* none there */
     if (self->crew->counters)
         status = peal_comm_measure(self->comm, 1);
     if (status == PEAL_OK && self->crew->trace)
@@ -226,6 +239,8 @@ static int begin_records(struct self *self, peal_diag *diag)
 static void leave_records(const struct self *self)
 {
     struct yard *yard = self->yard;
+    if (self->gpu)
+        return;
     for (uint32_t i = 0; yard->trace && i < TRACE_EVENTS; i++) {
         peal_trace_event *event = &yard->trace[(size_t)self->rank * TRACE_EVENTS + i];
         event->size = sizeof *event;
@@ -247,7 +262,9 @@ void crew_rank(const struct crew *crew, struct yard *yard, uint32_t rank)
     struct self self = {.crew = crew, .yard = yard, .rank = rank, .random = crew->seed};
     if (crew->pin)
         yard_pin(crew->places ? crew->places[rank] : rank);
-    peal_status status = peal_comm_create(yard->world, crew->table, rank, &diag, &self.comm);
+    peal_status status = crew->gpu
+                             ? gpu_open(&self, &diag)
+                             : peal_comm_create(yard->world, crew->table, rank, &diag, &self.comm);
     if (status != PEAL_OK) {
         yard_fail(yard, rank, status, &diag);
         return;
@@ -255,11 +272,14 @@ void crew_rank(const struct crew *crew, struct yard *yard, uint32_t rank)
     if (take_memory(&self) && begin_records(&self, &diag)) {
         for (uint32_t j = 0; j < crew->njobs && run_job(&self, j); j++)
             continue;
-        if (rank == 0 || yard->far)
+        if (self.gpu && rank == 0)
+            gpu_info(&self, &yard->info);
+        else if (rank == 0 || yard->far)
             (void)!peal_comm_get(self.comm, &yard->info);
         leave_records(&self);
         (void)yard_meet(yard, 0); /* buffers that peers may still read */
     }
+    gpu_close(&self);
     peal_comm_destroy(self.comm);
     free(self.counts);
     /* After a failure a peer may still be at it; the program is about to end anyway. */

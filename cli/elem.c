@@ -124,11 +124,22 @@ static uint64_t int_input(const struct elem_job *job, struct type type, uint32_t
     return (hash >> 32) % ((uint64_t)most + 1);
 }
 
+/* Who contributes to a result. */
+static uint32_t contributors(const struct elem_job *job)
+{
+    return job->givers ? job->ngivers : job->ranks;
+}
+
+static uint32_t contributor(const struct elem_job *job, uint32_t nth)
+{
+    return job->givers ? job->givers[nth] : nth;
+}
+
 static uint64_t int_result(const struct elem_job *job, struct type type, uint64_t i)
 {
-    uint64_t result = int_input(job, type, 0, i);
-    for (uint32_t r = 1; r < job->ranks; r++) {
-        uint64_t x = int_input(job, type, r, i);
+    uint64_t result = int_input(job, type, contributor(job, 0), i);
+    for (uint32_t k = 1; k < contributors(job); k++) {
+        uint64_t x = int_input(job, type, contributor(job, k), i);
         int below = type.is_signed ? (int64_t)x < (int64_t)result : x < result;
         switch (job->op) {
         case PEAL_PROD:
@@ -185,9 +196,9 @@ static double float_input(const struct elem_job *job, struct type type, uint32_t
 
 static double float_result(const struct elem_job *job, struct type type, uint64_t i)
 {
-    double result = float_input(job, type, 0, i);
-    for (uint32_t r = 1; r < job->ranks; r++) {
-        double x = float_input(job, type, r, i);
+    double result = float_input(job, type, contributor(job, 0), i);
+    for (uint32_t k = 1; k < contributors(job); k++) {
+        double x = float_input(job, type, contributor(job, k), i);
         switch (job->op) {
         case PEAL_PROD:
             result *= x;

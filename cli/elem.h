@@ -16,9 +16,12 @@ struct elem_job {
     uint64_t seed;
     int plain; /* 1: any bits; no result is asked for */
     int moved; /* 1: one rank's numbers, not reduced */
+    /* Whose elements a result is of; NULL: all ranks'. */
+    const uint32_t *givers;
+    uint32_t ngivers;
 };
 
-/* Elements [first, first + count) of a rank's input; of the result of all ranks. */
+/* Elements [first, first + count) of a rank's input; of the result of all ranks, or givers. */
 void elem_input(const struct elem_job *job, uint32_t rank, uint64_t first, uint64_t count,
                 void *to);
 void elem_result(const struct elem_job *job, uint64_t first, uint64_t count, void *to);

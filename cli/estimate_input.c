@@ -214,13 +214,30 @@ static int read_times(const struct cli *cli, peal_estimate_params *params)
     return EXIT_YES;
 }
 
-static int read_algorithm(const struct cli *cli, peal_estimate_params *params)
+static int read_algorithm(struct cli *cli, struct estimating *to)
 {
     uint32_t list[LIST_MAX], count = 0;
+    peal_estimate_params *params = &to->params;
+    if (script_given(cli)) {
+        to->script.name = cli->value[OPT_ALGORITHM];
+        CLI_TRY(read_file(to->script.name, &to->script_text, &to->script.bytes));
+        to->script.text = to->script_text;
+        params->script = &to->script;
+        return EXIT_YES;
+    }
     CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, algorithm_words(), list, &count));
     if (count > 1)
         return say_usage("'peal estimate' takes one algorithm");
     params->algorithm = count ? algorithm_word(list[0]) : NULL;
+    return EXIT_YES;
+}
+
+static int read_policies(struct cli *cli, peal_estimate_params *params)
+{
+    peal_request request = PEAL_REQUEST_INIT;
+    CLI_TRY(read_policy(cli, &request));
+    params->policy = request.policy;
+    params->policy_fallback = request.policy_fallback;
     return EXIT_YES;
 }
 
@@ -245,7 +262,7 @@ static void largest_scale(struct estimating *to)
         to->params.dp = (uint32_t)most;
 }
 
-int estimate_input(const struct cli *cli, struct estimating *to)
+int estimate_input(struct cli *cli, struct estimating *to)
 {
     const char *model = cli->value[OPT_MODEL];
     memset(to, 0, sizeof *to);
@@ -256,7 +273,8 @@ int estimate_input(const struct cli *cli, struct estimating *to)
         (void)snprintf(to->model.name, sizeof to->model.name, "model");
     CLI_TRY(read_split(cli, &to->params));
     CLI_TRY(read_times(cli, &to->params));
-    CLI_TRY(read_algorithm(cli, &to->params));
+    CLI_TRY(read_algorithm(cli, to));
+    CLI_TRY(read_policies(cli, &to->params));
     if (cli_given(cli, OPT_SWAP))
         CLI_TRY(each(to, cli->value[OPT_SWAP], take_swap));
     CLI_TRY(cli_numbers(cli, OPT_SCALE, 0, to->scale, &to->scales));

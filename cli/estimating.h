@@ -25,10 +25,12 @@ struct estimating {
     peal_fabric *other; /* with --swap */
     peal_estimate *as_is;
     peal_estimate *swapped;
+    peal_policy_text script; /* --algorithm F.lua */
+    char *script_text;
 };
 
 /* ---- estimate_input.c: options into model, params, swap and scale */
-int estimate_input(const struct cli *cli, struct estimating *to);
+int estimate_input(struct cli *cli, struct estimating *to);
 double estimate_step(const struct cli *cli, const peal_estimate_info *info);
 
 /* ---- estimate_print.c, estimate_report.c: as text, and as peal.estimate/1 */

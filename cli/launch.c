@@ -111,7 +111,7 @@ static int by_pmix(struct launch *launch)
 int launch_read(struct cli *cli, struct launch *launch)
 {
     int code = EXIT_YES;
-    if (cli_given(cli, OPT_LOCAL))
+    if (cli_given(cli, OPT_LOCAL) || launch->by != LAUNCH_NONE)
         return EXIT_YES;
     if (variable("RANK") && variable("WORLD_SIZE") && variable("MASTER_ADDR") &&
         variable("MASTER_PORT"))
@@ -141,30 +141,41 @@ static int meet_by_pmix(struct cli *cli, struct launch *launch, peal_join_params
     return pmix_spread(launch->worlds++, launch->rank == 0, &launch->id);
 }
 
+int launch_fits(const struct launch *launch, uint32_t ranks)
+{
+    if (ranks == launch->ranks)
+        return EXIT_YES;
+    return say_usage("%lu processes were started for a plan of %lu ranks; --ranks says how many "
+                     "are planned for, --local runs them all here",
+                     (unsigned long)launch->ranks, (unsigned long)ranks);
+}
+
+int launch_params(struct cli *cli, struct launch *launch, peal_join_params *params)
+{
+    params->rank = launch->rank;
+    params->ranks = launch->ranks;
+    params->interface = chosen(cli, OPT_INTERFACE, "PEAL_INTERFACE");
+    params->host = chosen(cli, OPT_HOST_ID, "PEAL_HOST_ID");
+    params->rdma = chosen(cli, OPT_RDMA, "PEAL_RDMA");
+    params->insecure = cli_given(cli, OPT_INSECURE);
+    CLI_TRY(cli_u32(cli, OPT_SOCKETS, &params->sockets));
+    if (launch->by == LAUNCH_PMIX)
+        return meet_by_pmix(cli, launch, params);
+    params->address = launch->address;
+    params->port = launch->port;
+    params->key = launch->key;
+    params->key_bytes = launch->key_bytes;
+    return EXIT_YES;
+}
+
 int launch_join(struct cli *cli, struct launch *launch, const peal_table *table,
                 peal_join_params *params, peal_world **world)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_table_info info = {.size = sizeof info};
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
-    if (info.ranks != launch->ranks)
-        return say_usage("%lu processes were started for a plan of %lu ranks; --ranks says how "
-                         "many are planned for, --local runs them all here",
-                         (unsigned long)launch->ranks, (unsigned long)info.ranks);
-    params->rank = launch->rank;
-    params->ranks = launch->ranks;
-    params->interface = chosen(cli, OPT_INTERFACE, "PEAL_INTERFACE");
-    params->host = chosen(cli, OPT_HOST_ID, "PEAL_HOST_ID");
-    params->insecure = cli_given(cli, OPT_INSECURE);
-    CLI_TRY(cli_u32(cli, OPT_SOCKETS, &params->sockets));
-    if (launch->by == LAUNCH_PMIX) {
-        CLI_TRY(meet_by_pmix(cli, launch, params));
-    } else {
-        params->address = launch->address;
-        params->port = launch->port;
-        params->key = launch->key;
-        params->key_bytes = launch->key_bytes;
-    }
+    CLI_TRY(launch_fits(launch, info.ranks));
+    CLI_TRY(launch_params(cli, launch, params));
     return say_diag(peal_world_join(cli->ctx, params, table, &diag, world), &diag);
 }
 

@@ -30,6 +30,20 @@ int launch_read(struct cli *cli, struct launch *launch);
 int launch_join(struct cli *cli, struct launch *launch, const peal_table *table,
                 peal_join_params *params, peal_world **world);
 void launch_end(struct launch *launch);
+/* This process's part of a meeting: with PMIx, of a new one. */
+int launch_params(struct cli *cli, struct launch *launch, peal_join_params *params);
+/* The launcher started as many processes as there are ranks. */
+int launch_fits(const struct launch *launch, uint32_t ranks);
+
+/* ---- launch_share.c */
+/* 1: rank 0 plans for all, since a policy or a script is asked. */
+int launch_shares(const struct cli *cli);
+int launch_follows(const struct cli *cli); /* 1: and this is another rank */
+/* Rank 0's table to all others; code: what came of making it. Without one they are told so. Gives
+ * that code, or what went wrong. */
+int launch_give(struct cli *cli, uint32_t timeout_ms, int code, peal_table *table);
+/* Rank 0's table; may_skip: none where what is asked for is not to be had. */
+int launch_take(struct cli *cli, uint32_t timeout_ms, int may_skip, peal_table **table);
 
 /* ---- launch_pmix.c */
 int pmix_asks(void); /* a PMIx launcher started this process */

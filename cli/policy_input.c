@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Policies of the command line. */
-#include "cli.h"
+#include "launch.h"
 
 #include <stdlib.h>
 
@@ -28,6 +28,8 @@ int read_policy(struct cli *cli, peal_request *request)
     int code = EXIT_YES;
     if (cli_given(cli, OPT_POLICY_FALLBACK) && !cli->policies)
         return say_usage("--policy-fallback without --policy");
+    if (launch_follows(cli))
+        return EXIT_YES;
     request->policy_fallback = cli_given(cli, OPT_POLICY_FALLBACK);
     for (uint32_t i = 0; code == EXIT_YES && !cli->made && i < cli->policies; i++) {
         scripts[i].name = cli->policy[i];

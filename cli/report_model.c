@@ -51,6 +51,7 @@ int report_estimate(struct report *r)
     if (code == EXIT_YES)
         code = put_estimate(r, of);
     peal_estimate_destroy(of->as_is);
+    free(of->script_text);
     free(of);
     return code;
 }

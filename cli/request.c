@@ -93,6 +93,7 @@ int read_request(struct cli *cli, peal_request *request)
         return say_usage("--max-sms 0: that is --zero-sm");
     request->zero_sm = cli_given(cli, OPT_ZERO_SM);
     request->deterministic = cli_given(cli, OPT_DETERMINISTIC);
+    request->repeatable = cli_given(cli, OPT_REPEATABLE);
     CLI_TRY(read_wire(cli, request));
     CLI_TRY(read_policy(cli, request));
     request->private_buffers = cli_given(cli, OPT_PRIVATE);

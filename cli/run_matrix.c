@@ -144,6 +144,8 @@ void run_add_jobs(const struct run *run, const struct action *action, uint32_t r
             for (uint32_t o = 0; o < ops; o++) {
                 one.dtype = (peal_dtype)m->dtype[d];
                 one.op = (peal_op)m->op[o];
+                if (action->custom && one.op == PEAL_AVG) /* which it has not */
+                    continue;
                 one.count = count_of(m, &one, s, ranks);
                 one.calls = calls_of(job_bytes(&one, ranks), one.check);
                 add_places(m, &one, jobs);

@@ -20,6 +20,8 @@ int read_crew(struct cli *cli, int alone, struct crew *crew)
     crew->watch = cli_given(cli, OPT_WATCH);
     crew->procs |= crew->launch->by != LAUNCH_NONE;
     crew->random_delay = cli_given(cli, OPT_RANDOM_DELAY);
+    crew->gpu = cli_given(cli, OPT_GPU);
+    crew->zero_sm = cli_given(cli, OPT_ZERO_SM);
     return EXIT_YES;
 }
 

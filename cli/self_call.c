@@ -82,13 +82,20 @@ uint64_t self_length(const struct self *self, uint32_t call, uint32_t from, uint
     return hash % 4 == 1 ? 0 : hash / 4 % (job->count + 1);
 }
 
+/* What goes to each rank; behind it there is room for what comes. */
+static size_t *fill_counts(const struct self *self, uint32_t call)
+{
+    size_t *send = self->counts + 2 * (size_t)call * self->crew->ranks;
+    for (uint32_t r = 0; r < self->crew->ranks; r++)
+        send[r] = (size_t)self_length(self, call, self->rank, r);
+    return send;
+}
+
 static peal_status call_counted(struct self *self, uint32_t call, const struct view *view,
                                 peal_diag *diag)
 {
     const struct job *job = self->job;
-    size_t *send = self->counts + 2 * (size_t)call * self->crew->ranks;
-    for (uint32_t r = 0; r < self->crew->ranks; r++)
-        send[r] = (size_t)self_length(self, call, self->rank, r);
+    size_t *send = fill_counts(self, call);
     return peal_alltoallv(self->comm, view->in, send, view->out, send + self->crew->ranks,
                           (size_t)job->count, job->dtype, diag);
 }
@@ -104,6 +111,8 @@ static peal_status call_rootless(peal_comm *comm, const struct job *job, const s
         return peal_reduce_scatter(comm, view->in, view->out, count, job->dtype, job->op, diag);
     case PEAL_ALLGATHER:
         return peal_allgather(comm, view->in, view->out, count, job->dtype, diag);
+    case PEAL_CUSTOM:
+        return peal_custom(comm, view->in, view->out, count, job->dtype, job->op, diag);
     case PEAL_ALLTOALL:
         return peal_alltoall(comm, view->in, view->out, count, job->dtype, diag);
     default:
@@ -118,12 +127,39 @@ int self_call(struct self *self, uint32_t call)
     struct view view = self_view(self, call);
     drop_unused(self, call, &view);
     peal_status status;
-    if (job->action.collective == PEAL_ALLTOALLV)
+    if (self->gpu)
+        status = gpu_call(self, call, &view, &diag);
+    else if (job->action.collective == PEAL_ALLTOALLV)
         status = call_counted(self, call, &view, &diag);
     else if (action_rooted(&job->action))
         status = call_rooted(self->comm, job, &view, &diag);
     else
         status = call_rootless(self->comm, job, &view, &diag);
+    if (status != PEAL_OK)
+        yard_fail(self->yard, self->rank, status, &diag);
+    return status == PEAL_OK;
+}
+
+int self_pending(struct self *self, uint32_t call, peal_pending **pending)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_call args = PEAL_CALL_INIT;
+    const struct job *job = self->job;
+    struct view view = self_view(self, call);
+    args.collective = job->action.collective;
+    args.in = view.in;
+    args.out = view.out;
+    args.count = (size_t)job->count;
+    args.dtype = job->dtype;
+    args.op = job->op;
+    args.root = job->action.root;
+    args.peer = job->action.peer;
+    if (args.collective == PEAL_ALLTOALLV) {
+        size_t *send = fill_counts(self, call);
+        args.send_counts = send;
+        args.recv_counts = send + self->crew->ranks;
+    }
+    peal_status status = peal_pending_create(self->comm, &args, &diag, pending);
     if (status != PEAL_OK)
         yard_fail(self->yard, self->rank, status, &diag);
     return status == PEAL_OK;

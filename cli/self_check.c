@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes into a call, and what has to come out of it. */
 #include "self.h"
+#include "team.h"
 
 #include <string.h>
 
@@ -13,7 +14,46 @@ static struct elem_job elements(const struct self *self, uint32_t call)
     uint64_t seed = elem_mix(self->crew->seed + self->number, call);
     int moved = !action_reduces(&job->action);
     peal_op op = moved && job->wire ? PEAL_SUM : job->op; /* numbers, which rounding is about */
-    return (struct elem_job){job->dtype, op, self->crew->ranks, seed, moved && !job->wire, moved};
+    return (struct elem_job){.dtype = job->dtype,
+                             .op = op,
+                             .ranks = self->crew->ranks,
+                             .seed = seed,
+                             .plain = moved && !job->wire,
+                             .moved = moved};
+}
+
+/* Elements of this rank's input. Those of custom are numbered by their place in the message, as
+ * all that give them number them: inputs that add up without rounding do so by number. */
+static void make_input(const struct self *self, const struct elem_job *elem, uint64_t at,
+                       uint64_t count, char *to)
+{
+    const struct custom *custom = self->job->action.custom;
+    uint64_t each = self->job->count, part = count;
+    for (uint64_t done = 0; done < count; done += part) {
+        uint64_t first = at + done;
+        if (custom) {
+            uint64_t inside = first % each;
+            part = each - inside < count - done ? each - inside : count - done;
+            first = custom_block(custom, self->rank, 0, first / each) * each + inside;
+        }
+        elem_input(elem, self->rank, first, part, to + done * peal_dtype_size(elem->dtype));
+    }
+}
+
+/* Elements of the result of all ranks; of custom, of each block's givers. */
+static void make_result(const struct self *self, struct elem_job elem, uint64_t at, uint64_t count,
+                        char *to)
+{
+    const struct custom *custom = self->job->action.custom;
+    uint64_t each = self->job->count, part = count;
+    for (uint64_t done = 0; done < count; done += part) {
+        uint64_t first = at + done;
+        if (custom) {
+            part = each - first % each < count - done ? each - first % each : count - done;
+            elem.givers = custom_givers(custom, (uint32_t)(first / each), &elem.ngivers);
+        }
+        elem_result(&elem, first, part, to + done * peal_dtype_size(elem.dtype));
+    }
 }
 
 /* ---- before */
@@ -57,7 +97,7 @@ void self_prepare(const struct self *self, uint32_t call, uint32_t round)
     }
     memset(view.out, poison_byte(round), (size_t)(view.nout * view.size));
     if (view.shared || round == 0) /* else it is still there, as the last round checks */
-        elem_input(&job, self->rank, 0, view.nin, view.in);
+        make_input(self, &job, 0, view.nin, view.in);
 }
 
 void self_expect(const struct self *self)
@@ -74,9 +114,8 @@ void self_expect(const struct self *self)
         last = count;
     }
     for (uint32_t c = 0; c < job->calls; c++) {
-        struct elem_job elem = elements(self, c);
         char *to = self->yard->expected + yard_slot(self->bytes) * c;
-        elem_result(&elem, first, last - first, to + first * size);
+        make_result(self, elements(self, c), first, last - first, to + first * size);
     }
 }
 
@@ -152,7 +191,7 @@ static void compare_input(const struct self *self, const struct view *view, uint
     struct elem_job job = elements(self, call);
     for (; at < end; at += BLOCK) {
         uint64_t count = end - at < BLOCK ? end - at : BLOCK;
-        elem_input(&job, self->rank, at, count, block);
+        make_input(self, &job, at, count, (char *)block);
         compare(self, "input", at, count, view->in + at * view->size, (const char *)block);
     }
 }
@@ -295,11 +334,24 @@ static void check_reduced(const struct self *self, const struct view *view, uint
     compare(self, "element", 0, view->nout, view->out, expected);
 }
 
+static void check_custom(const struct self *self, const struct view *view, uint32_t call)
+{
+    const char *expected = self->yard->expected + yard_slot(self->bytes) * call;
+    uint64_t each = self->job->count;
+    for (uint64_t at = 0; at < view->nout; at += each) {
+        uint64_t block = custom_block(self->job->action.custom, self->rank, 1, at / each);
+        compare(self, "element", at, each, view->out + at * view->size,
+                expected + block * each * view->size);
+    }
+}
+
 void self_check(const struct self *self, uint32_t call, uint32_t round)
 {
     const struct job *job = self->job;
     struct view view = self_view(self, call);
-    if (action_reduces(&job->action))
+    if (job->action.custom)
+        check_custom(self, &view, call);
+    else if (action_reduces(&job->action))
         check_reduced(self, &view, call);
     else if (job->action.collective == PEAL_ALLTOALLV)
         check_ragged(self, &view, call, round);

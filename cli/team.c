@@ -223,6 +223,11 @@ void team_free(struct team *team)
         free(team->kept);
         team->kept = next;
     }
+    while (team->customs) {
+        struct custom *next = team->customs->next;
+        free(team->customs);
+        team->customs = next;
+    }
     free(team->group);
     free(team->sibling);
 }

@@ -20,4 +20,16 @@ void pairs_choose(const struct choice *choice, uint32_t ranks, struct action *ac
 /* 1: all of them are among so many ranks. */
 int pairs_among(const struct action *action, uint32_t ranks);
 
+/* ---- custom.c: a team keeps them */
+/* Of the custom actions the blocks, of --algorithm F.lua; where several actions are chosen, what is
+ * not to be had is left out. */
+int custom_choose(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
+                  struct actions *actions);
+/* Of a table with programs, whose rows of custom all have the same; other collectives have none. */
+void custom_of_table(struct team *team, const peal_table *table, struct action *action);
+/* How many blocks a rank gives (end 0) or gets (1), and which is the nth of them. */
+uint32_t custom_held(const struct custom *custom, uint32_t rank, int end);
+uint32_t custom_block(const struct custom *custom, uint32_t rank, int end, uint64_t nth);
+const uint32_t *custom_givers(const struct custom *custom, uint32_t block, uint32_t *count);
+
 #endif

@@ -43,6 +43,7 @@ static int read_cluster(const struct cli *cli, peal_cluster_params *params)
     CLI_TRY(cli_real(cli, OPT_OVERSUBSCRIPTION, &params->oversubscription));
     CLI_TRY(cli_real(cli, OPT_LATENCY, &params->latency_us));
     params->rails = cli_given(cli, OPT_RAILS);
+    params->multicast = cli_given(cli, OPT_MULTICAST);
     if (params->nodes == 0)
         return say_usage("--nodes says how many hosts the cluster has");
     if (params->rails && cli_given(cli, OPT_LEAF_SPINE))

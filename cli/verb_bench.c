@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peal bench: time by size, laid out as nccl-tests lay it out. */
+#include "bench_overlap.h"
 #include "bench_pairs.h"
 #include "cli_json.h"
 #include "run_options.h"
+#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,9 +61,10 @@ static int read_bench(struct bench *bench)
 {
     struct cli *cli = bench->cli;
     uint32_t dtype = PEAL_FLOAT32, op = PEAL_SUM;
-    bench->low = 8;
-    bench->high = 64u << 20;
-    bench->factor = 2;
+    int beside = cli_given(cli, OPT_BESIDE); /* has few sizes, and no small ones to hide */
+    bench->low = beside ? 512u << 10 : 8;
+    bench->high = beside ? 8u << 20 : 64u << 20;
+    bench->factor = beside ? 4 : 2;
     CLI_TRY(read_choice(cli, 0, &bench->choice));
     CLI_TRY(read_one(cli, OPT_DTYPE, dtype_word, PEAL_DTYPE_COUNT, &dtype));
     CLI_TRY(read_one(cli, OPT_OP, op_word, PEAL_OP_COUNT, &op));
@@ -356,16 +359,60 @@ static int plan_jobs(struct bench *bench, const peal_fabric *fabric, struct job 
     return kept ? EXIT_YES : say_diag(PEAL_ERR_UNSUPPORTED, NULL);
 }
 
+/* In a job that rank 0 plans for: its table, and the jobs that it serves. */
+static int take_jobs(struct bench *bench, struct job *jobs)
+{
+    struct crew *crew = &bench->crew;
+    peal_row_info row;
+    uint32_t kept = 0;
+    CLI_TRY(launch_take(bench->cli, crew->timeout_ms, 0, &bench->table));
+    for (uint32_t i = 0; i < bench->actions.count; i++)
+        custom_of_table(&bench->cli->team, bench->table, &bench->actions.list[i]);
+    CLI_TRY(make_jobs(bench, jobs));
+    for (uint32_t i = 0; i < crew->njobs; i++)
+        if (!bench->choice.all || find_row(bench->table, &jobs[i], crew->ranks, &row))
+            jobs[kept++] = jobs[i];
+    crew->njobs = kept;
+    return EXIT_YES;
+}
+
 static int bench_jobs(struct bench *bench, const peal_fabric *fabric, struct job *jobs)
 {
     struct crew *crew = &bench->crew;
-    CLI_TRY(make_jobs(bench, jobs));
-    if (fabric)
-        CLI_TRY(plan_jobs(bench, fabric, jobs));
+    int shared = fabric && launch_shares(bench->cli);
+    if (shared)
+        CLI_TRY(launch_fits(crew->launch, crew->ranks));
+    if (shared && launch_follows(bench->cli)) {
+        CLI_TRY(take_jobs(bench, jobs));
+    } else {
+        int code = make_jobs(bench, jobs);
+        if (code == EXIT_YES && fabric)
+            code = plan_jobs(bench, fabric, jobs);
+        CLI_TRY(shared ? launch_give(bench->cli, crew->timeout_ms, code, bench->table) : code);
+    }
     crew->table = bench->table;
     CLI_TRY(check_sizes(bench->table, crew->jobs, crew->njobs, crew->ranks));
     CLI_TRY(note_wire(bench->table, jobs, crew->njobs, crew->ranks));
     return measure(bench);
+}
+
+static int bench_beside(const struct bench *bench, const peal_fabric *fabric)
+{
+    struct crew crew = bench->crew; /* a comm's thread is where its rank is: not on its only core */
+    crew.procs = cli_given(bench->cli, OPT_PROCS);
+    crew.pin = cli_given(bench->cli, OPT_PIN);
+    const struct overlap_asked asked = {.cli = bench->cli,
+                                        .fabric = fabric,
+                                        .table = bench->table,
+                                        .crew = &crew,
+                                        .dtype = bench->dtype,
+                                        .op = bench->op,
+                                        .action = bench->actions.list[0],
+                                        .count = bench->count,
+                                        .points = bench->points};
+    if (bench->actions.count != 1)
+        return say_usage("--overlap takes one collective");
+    return bench_overlap(&asked);
 }
 
 static int bench_actions(struct bench *bench, const peal_fabric *fabric)
@@ -377,6 +424,8 @@ static int bench_actions(struct bench *bench, const peal_fabric *fabric)
     if (cli_given(bench->cli, OPT_ALL_PAIRS))
         return fabric ? bench_pairs(bench->cli, fabric, crew)
                       : say_usage("--all-pairs plans each pair, and needs a topology");
+    if (cli_given(bench->cli, OPT_BESIDE))
+        return bench_beside(bench, fabric);
     size_t room = 2 * (size_t)bench->points * bench->actions.count;
     struct job *jobs = need(calloc(room + 1, sizeof *jobs));
     crew->results = need(calloc(room + 1, sizeof *crew->results));
@@ -395,7 +444,9 @@ static int choose(struct bench *bench, const peal_fabric *fabric)
         peal_request request = PEAL_REQUEST_INIT;
         CLI_TRY(read_request(cli, &request));
         CLI_TRY(count_ranks(cli, fabric, request.ranks, &bench->crew.ranks));
-        return choose_all(&bench->choice, bench->crew.ranks, 0, &bench->actions);
+        request.ranks = bench->crew.ranks;
+        CLI_TRY(choose_all(&bench->choice, bench->crew.ranks, 0, &bench->actions));
+        return custom_choose(cli, fabric, &request, &bench->actions);
     }
     CLI_TRY(check_decided(cli, bench->table));
     CLI_TRY(say_diag(peal_table_get(bench->table, &info), NULL));
@@ -411,6 +462,8 @@ int verb_bench(struct cli *cli)
     int code = cli_operands(cli, 1);
     if (code == EXIT_YES)
         code = read_bench(bench);
+    if (code == EXIT_YES)
+        code = launch_read(cli, cli->launch);
     if (code == EXIT_YES)
         code = load_any(cli, cli->operand[0], &fabric, &bench->table);
     if (code == EXIT_YES)

@@ -43,11 +43,25 @@ struct comparison {
 
 /* ---- predictions */
 
+static int read_algorithm(const struct cli *cli, peal_request *request)
+{
+    uint32_t list[LIST_MAX], count = 0;
+    if (script_given(cli)) /* which plan_table looks at */
+        return EXIT_YES;
+    CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, algorithm_words(), list, &count));
+    if (count > 1)
+        return say_usage("'peal compare' takes one algorithm");
+    request->algorithm = count ? algorithm_word(list[0]) : NULL;
+    return EXIT_YES;
+}
+
 static int predict_one(struct comparison *c, struct size_row *size)
 {
     peal_request request = PEAL_REQUEST_INIT;
     struct action action = {.collective = c->info.collective};
     peal_table *table = NULL;
+    CLI_TRY(read_policy(c->cli, &request));
+    CLI_TRY(read_algorithm(c->cli, &request));
     request.ranks = c->ranks;
     request.min_bytes = request.max_bytes = size->point.bytes;
     CLI_TRY(plan_table(c->cli, c->fabric, &request, &action, NULL, 0, &table));

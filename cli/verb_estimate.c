@@ -9,8 +9,11 @@ static int create(struct cli *cli, const peal_fabric *fabric, const struct estim
                   const peal_estimate_params *params, peal_estimate **estimate_out)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    return say_diag(peal_estimate_create(cli->ctx, fabric, &of->model, params, &diag, estimate_out),
-                    &diag);
+    peal_status status =
+        peal_estimate_create(cli->ctx, fabric, &of->model, params, &diag, estimate_out);
+    if (status == PEAL_OK)
+        say_fallback(&diag);
+    return say_diag(status, &diag);
 }
 
 static int get_info(const peal_estimate *estimate, peal_estimate_info *info)
@@ -110,6 +113,7 @@ int verb_estimate(struct cli *cli)
     peal_estimate_destroy(of->as_is);
     peal_fabric_destroy(of->other);
     peal_fabric_destroy(of->fabric);
+    free(of->script_text);
     free(of);
     return code;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peal run: calls in host memory, each combination of what the options list. */
 #include "run.h"
+#include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +81,7 @@ static void drop_unserved(const peal_table *table, uint32_t ranks, struct jobs *
 
 /* One table for all actions, so that their calls follow each other. */
 static int make_all(struct run *run, const peal_fabric *fabric, peal_request *request,
-                    const struct actions *actions, struct jobs *jobs, peal_table **table)
+                    struct actions *actions, struct jobs *jobs, peal_table **table)
 {
     const struct matrix *m = &run->matrix;
     int may_skip = m->any_algorithm || m->choice.all;
@@ -103,12 +104,43 @@ static int make_all(struct run *run, const peal_fabric *fabric, peal_request *re
     return EXIT_YES;
 }
 
+/* In a job that rank 0 plans for: its table, and the jobs that follow from it. */
+static int take_all(struct run *run, uint32_t ranks, struct actions *actions, struct jobs *jobs,
+                    peal_table **table)
+{
+    const struct matrix *m = &run->matrix;
+    int may_skip = m->any_algorithm || m->choice.all;
+    CLI_TRY(launch_take(run->cli, run->crew.timeout_ms, may_skip, table));
+    for (uint32_t i = 0; *table && i < actions->count; i++) {
+        custom_of_table(&run->cli->team, *table, &actions->list[i]);
+        run_add_jobs(run, &actions->list[i], ranks, jobs);
+    }
+    return EXIT_YES;
+}
+
+static int plan_for_all(struct run *run, const peal_fabric *fabric, peal_request *request,
+                        struct actions *actions, struct jobs *jobs, peal_table **table)
+{
+    int code;
+    CLI_TRY(launch_fits(run->crew.launch, request->ranks));
+    if (launch_follows(run->cli)) {
+        code = take_all(run, request->ranks, actions, jobs, table);
+    } else {
+        code = make_all(run, fabric, request, actions, jobs, table);
+        code = launch_give(run->cli, run->crew.timeout_ms, code, *table);
+    }
+    if (code == EXIT_YES && *table && (run->matrix.any_algorithm || run->matrix.choice.all))
+        drop_unserved(*table, request->ranks, jobs);
+    return code;
+}
+
 static int run_one_request(struct run *run, const peal_fabric *fabric, peal_request *request,
-                           const struct actions *actions)
+                           struct actions *actions)
 {
     struct jobs jobs = {NULL, 0, 0};
     peal_table *table = NULL;
-    int code = make_all(run, fabric, request, actions, &jobs, &table);
+    int shared = launch_shares(run->cli);
+    int code = (shared ? plan_for_all : make_all)(run, fabric, request, actions, &jobs, &table);
     if (code == EXIT_YES && jobs.count)
         code = run_jobs(run, table, &jobs, request->ranks);
     peal_table_destroy(table);
@@ -119,9 +151,12 @@ static int run_one_request(struct run *run, const peal_fabric *fabric, peal_requ
 /* That nothing has been run, if so. */
 static int say_nothing(const struct run *run)
 {
+    const struct matrix *m = &run->matrix;
     if (run->records)
         return EXIT_YES;
-    if (!run->matrix.out)
+    if (m->nops == 1 && m->op[0] == PEAL_AVG && m->choice.collective[0] == PEAL_CUSTOM)
+        return say_usage("custom has as many contributions as its blocks say, and no average");
+    if (!m->out)
         return say_usage("nothing is left to run: what is asked for has no form in place");
     return say_diag(PEAL_ERR_UNSUPPORTED, NULL);
 }
@@ -137,6 +172,7 @@ static int run_fabric(struct run *run, const peal_fabric *fabric)
     for (uint32_t r = 0; r < m->nranks; r++) {
         CLI_TRY(count_ranks(run->cli, fabric, (uint32_t)m->ranks[r], &request.ranks));
         CLI_TRY(choose_all(&m->choice, request.ranks, lenient, actions));
+        CLI_TRY(custom_choose(run->cli, fabric, &request, actions));
         for (uint32_t a = 0; a < m->nalgorithms; a++) {
             request.algorithm = algorithm_word(m->algorithm[a]);
             CLI_TRY(run_one_request(run, fabric, &request, actions));

@@ -80,11 +80,21 @@ if(PEAL_TESTS)
     peal_feature(simgrid "${PEAL_HAVE_SIMGRID}" "the simulator is not compared with it")
 endif()
 
-# Looked for and reported only; no code depends on them yet.
+# Looked for and reported only; no code depends on it yet.
 find_package(CUDAToolkit QUIET)
 peal_feature(cuda "${CUDAToolkit_FOUND}" "no device kernels; plans run in host memory")
+
+# RDMA between hosts. peal_verbs is empty where it is missing.
 find_path(PEAL_VERBS_INCLUDE_DIR infiniband/verbs.h)
-peal_feature(ibverbs "${PEAL_VERBS_INCLUDE_DIR}" "no RDMA between hosts")
+find_library(PEAL_VERBS_LIBRARY ibverbs)
+add_library(peal_verbs INTERFACE)
+set(PEAL_HAVE_VERBS FALSE)
+if(PEAL_VERBS_INCLUDE_DIR AND PEAL_VERBS_LIBRARY)
+    set(PEAL_HAVE_VERBS TRUE)
+    target_include_directories(peal_verbs SYSTEM INTERFACE ${PEAL_VERBS_INCLUDE_DIR})
+    target_compile_definitions(peal_verbs INTERFACE PEAL_HAVE_VERBS)
+endif()
+peal_feature(ibverbs "${PEAL_HAVE_VERBS}" "hosts are connected by TCP alone")
 if(PkgConfig_FOUND)
     pkg_check_modules(PEAL_PMIX QUIET pmix)
 endif()

@@ -2,7 +2,11 @@
 /* One-shot: every rank stores what another needs of its input, as packets, into a slot of that
  * rank, which unpacks or folds what it received. One start-up: for the smallest messages among
  * ranks that reach each other by load and store. Of an allreduce (N - 1) S go in and out of every
- * rank, of reduce-scatter, allgather and alltoall (N - 1) / N S. */
+ * rank, of reduce-scatter, allgather and alltoall (N - 1) / N S.
+ *
+ * A broadcast's root waits for no packet to be read, but, as everybody, until all others have
+ * entered; which they do as soon as they have what came before. So it is one call ahead of them,
+ * and a row of broadcasts takes one start-up each. */
 #include "compiler.h"
 
 #include <stdio.h>
@@ -17,7 +21,9 @@
 /* The share of the message that goes from one rank to another. */
 static double share_between(const struct planner *planner)
 {
-    return planner->request.collective == PEAL_ALLREDUCE ? 1 : 1.0 / planner->group.n;
+    peal_collective collective = planner->request.collective;
+    return collective == PEAL_ALLREDUCE || collective == PEAL_BROADCAST ? 1
+                                                                        : 1.0 / planner->group.n;
 }
 
 static uint32_t blocks_of(peal_collective collective, uint32_t n)
@@ -33,6 +39,7 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
     const struct group *group = &planner->group;
     double share = share_between(planner);
     int folds = planner->request.collective == PEAL_ALLREDUCE;
+    int rooted = planner->request.collective == PEAL_BROADCAST;
     struct candidate candidate = {.algo = ALGO_ONESHOT,
                                   .order = ORDER_FOLD,
                                   .channels = channels,
@@ -46,7 +53,7 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
     for (uint32_t r = 0; r < group->n; r++)
         for (uint32_t to = 0; to < group->n; to++) {
             struct hop hop;
-            if (to == r)
+            if (to == r || (rooted && r != planner->request.root))
                 continue;
             peal_planner_hop(planner, r, to, &hop);
             peal_planner_load(planner, &hop, share,
@@ -82,7 +89,7 @@ static peal_status enumerate(struct planner *planner)
 
 static void prepare(struct build *b, const struct candidate *candidate)
 {
-    b->plan->nsems = 0;
+    b->plan->nsems = b->plan->collective == PEAL_BROADCAST;
     b->plan->nchunks = candidate->chunks;
     for (uint32_t c = 0; c < candidate->channels; c++)
         peal_build_region(b, PLAN_BUF_PACKET, b->plan->nranks, 1, peal_build_slot_bytes(b));
@@ -172,18 +179,51 @@ static void alltoall(const struct oneshot *o)
     take_blocks(o, o->n, o->self);
 }
 
+static void tell_others(const struct oneshot *o)
+{
+    for (uint32_t i = 1; i < o->n; i++)
+        peal_build_signal(o->b, (o->self + i) % o->n, 0);
+}
+
+static void hear_others(const struct oneshot *o, uint32_t but)
+{
+    peal_build_section(o->b, 2);
+    for (uint32_t i = 1; i < o->n; i++)
+        if ((o->self + i) % o->n != but)
+            peal_build_wait(o->b, (o->self + i) % o->n, 0, 0);
+}
+
+/* That the root has entered its packet tells, that others have their signals; of the channels the
+ * first has them. In place the root's input is its output. */
+static void broadcast(const struct oneshot *o)
+{
+    uint32_t root = o->b->plan->root, chunk = chunk_of(o, 0);
+    struct plan_operand out = peal_op_user(o->self, PLAN_BUF_OUT, chunk);
+    if (o->channel == 0 && o->self != root)
+        tell_others(o);
+    peal_build_section(o->b, 1);
+    if (o->self == root) {
+        send_to_all(o, chunk);
+        move(o, chunk, peal_op_user(root, PLAN_BUF_IN, chunk), out);
+    } else {
+        move(o, chunk, slot_of(o, o->self, root), out);
+    }
+    if (o->channel == 0)
+        hear_others(o, o->self == root ? o->self : root);
+}
+
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
 {
     static void (*const program[PEAL_COLLECTIVE_COUNT])(const struct oneshot *) = {
-        [PEAL_ALLREDUCE] = allreduce,
-        [PEAL_REDUCE_SCATTER] = reduce_scatter,
-        [PEAL_ALLGATHER] = allgather,
-        [PEAL_ALLTOALL] = alltoall,
+        [PEAL_ALLREDUCE] = allreduce, [PEAL_REDUCE_SCATTER] = reduce_scatter,
+        [PEAL_ALLGATHER] = allgather, [PEAL_ALLTOALL] = alltoall,
+        [PEAL_BROADCAST] = broadcast,
     };
     struct oneshot o = {b, b->plan->nranks, rank, candidate->channels, 0};
     for (; o.channel < o.channels; o.channel++) {
         peal_build_lane(b);
-        peal_build_section(b, 1);
+        if (b->plan->collective != PEAL_BROADCAST)
+            peal_build_section(b, 1);
         program[b->plan->collective](&o);
     }
 }
@@ -196,7 +236,8 @@ static void detail(const struct candidate *candidate, char *text, size_t size)
 
 const struct algo peal_algo_oneshot = {"oneshot",
                                        1u << PEAL_ALLREDUCE | 1u << PEAL_REDUCE_SCATTER |
-                                           1u << PEAL_ALLGATHER | 1u << PEAL_ALLTOALL,
+                                           1u << PEAL_ALLGATHER | 1u << PEAL_ALLTOALL |
+                                           1u << PEAL_BROADCAST,
                                        enumerate,
                                        prepare,
                                        emit,

@@ -144,6 +144,7 @@ peal_status peal_packed_begin(struct build *b, const struct candidate *candidate
     struct peal_plan *plan = b->plan;
     PEAL_TRY(open_forests(b->planner, candidate, packed));
     PEAL_TRY(peal_packed_deal(packed, candidate->pieces, candidate->channels));
+    PEAL_TRY(peal_packed_turns(packed));
     b->packed = packed;
     if (!packed->weighted)
         return PEAL_OK;

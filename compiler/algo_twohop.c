@@ -201,80 +201,111 @@ static void prepare(struct build *b, const struct candidate *candidate)
 
 /* ---- cost ------------------------------------------------------------------------ */
 
-/* A round of messages of every rank to its peers of the rail, or of its host. */
-static peal_status cost_round(struct planner *planner, struct candidate *candidate, int rail,
-                              double lane_share)
+/* A round of messages of every rank to its peers of the rail, or of its host: loads them all, which
+ * is the same for any number of lanes. */
+static void load_round(struct planner *planner, int rail, struct traffic *traffic,
+                       struct stage *stage)
 {
     const struct group *group = &planner->group;
     uint32_t hosts = group->nhosts, locals = group->local_max;
     double share = (double)(rail ? locals : hosts) / group->n;
-    struct stage stage = {.levels = 1, .chain = 1};
-    struct traffic traffic;
-    PEAL_TRY(peal_traffic_init(&traffic, planner));
     for (uint32_t r = 0; r < group->n; r++)
         for (uint32_t i = 1; i < (rail ? hosts : locals); i++) {
             struct hop hop;
             uint32_t to = rail ? (r + i * locals) % group->n
                                : r / locals * locals + peer_of(r % locals, i, locals);
             peal_planner_hop(planner, r, to, &hop);
-            peal_stage_hop(&stage, &hop);
+            peal_stage_hop(stage, &hop);
             peal_planner_load(planner, &hop, share, hop.scale);
-            peal_traffic_add(&traffic, r, &hop, 1, share);
+            peal_traffic_add(traffic, r, &hop, 1, share);
         }
-    peal_traffic_stage(&traffic, candidate->channels, &stage);
-    if (rail)
-        peal_traffic_net(&traffic, candidate);
-    peal_candidate_stage(planner, candidate, &stage, lane_share / candidate->channels);
-    peal_traffic_free(&traffic);
+}
+
+/* An order's candidates have much in common: the rounds, in their order. */
+struct rounds {
+    struct candidate candidate;
+    struct traffic traffic[2];
+    int rail[2];
+    double lane_share[2]; /* a lane writes what it hands on, and copies what stays */
+};
+
+static peal_status load_rounds(struct planner *planner, enum twohop_order order, struct rounds *all)
+{
+    struct stage last = {.levels = 1, .chain = 1};
+    *all = (struct rounds){
+        .candidate = {.algo = ALGO_TWOHOP, .max_bytes = UINT64_MAX, .twohop = order}};
+    for (int i = 0; i < 2; i++) {
+        struct stage stage = {.levels = 1, .chain = 1};
+        all->rail[i] = (order == TWOHOP_RAIL) == (i == 0);
+        all->lane_share[i] = all->rail[i] ? 1.0 / planner->group.nhosts : 1;
+        PEAL_TRY(peal_traffic_init(&all->traffic[i], planner));
+        load_round(planner, all->rail[i], &all->traffic[i], &stage);
+        peal_candidate_stage(planner, &all->candidate, &stage, 0);
+    }
+    if (order != TWOHOP_RAIL)
+        peal_candidate_stage(planner, &all->candidate, &last, 0);
+    peal_candidate_total(planner, &all->candidate);
     return PEAL_OK;
 }
 
-static peal_status cost_order(struct planner *planner, enum twohop_order order, uint32_t channels)
+static peal_status cost_channels(struct planner *planner, const struct rounds *all,
+                                 uint32_t channels)
 {
     const struct group *group = &planner->group;
-    struct candidate candidate = {.algo = ALGO_TWOHOP,
-                                  .channels = channels,
-                                  .lanes = channels,
-                                  .max_bytes = UINT64_MAX,
-                                  .twohop = order,
-                                  .hop_share = (double)group->local_max / group->n / channels};
+    struct candidate candidate = all->candidate;
+    enum twohop_order order = candidate.twohop;
     uint64_t chunks = (uint64_t)group->n * group->n * channels;
     uint32_t regions = order == TWOHOP_INSIDE_SLOTS ? 2 : 1;
     if (chunks > PLAN_CHUNKS_MAX)
         return PEAL_OK;
+    candidate.channels = candidate.lanes = channels;
+    candidate.hop_share = (double)group->local_max / group->n / channels;
     candidate.chunks = (uint32_t)chunks;
     candidate.slots = 2ull * regions * group->n * channels;
-    if (order != TWOHOP_RAIL) /* a lane writes what it hands on, and copies what stays */
-        PEAL_TRY(cost_round(planner, &candidate, 0, 1));
-    PEAL_TRY(cost_round(planner, &candidate, 1, 1.0 / group->nhosts));
-    if (order == TWOHOP_RAIL)
-        PEAL_TRY(cost_round(planner, &candidate, 0, 1));
-    struct stage last = {.levels = 1, .chain = 1};
-    if (order == TWOHOP_INSIDE_OUT) { /* receivers say that they have entered */
-        last.alpha_us = candidate.stage[1].alpha_us;
-        last.gap_us = candidate.stage[1].gap_us;
+    for (int i = 0; i < 2; i++) {
+        peal_traffic_stage(&all->traffic[i], channels, &candidate.stage[i]);
+        if (all->rail[i])
+            peal_traffic_net(&all->traffic[i], &candidate);
+        peal_stage_lane(planner, &candidate.stage[i], all->lane_share[i] / channels);
     }
-    if (order != TWOHOP_RAIL)
-        peal_candidate_stage(planner, &candidate, &last,
-                             order == TWOHOP_INSIDE_SLOTS ? 1.0 / channels : 0);
-    peal_candidate_total(planner, &candidate);
+    struct stage *last = &candidate.stage[2];
+    if (order == TWOHOP_INSIDE_OUT) { /* receivers say that they have entered */
+        last->alpha_us = candidate.stage[1].alpha_us;
+        last->gap_us = candidate.stage[1].gap_us;
+    }
+    if (order == TWOHOP_INSIDE_SLOTS)
+        peal_stage_lane(planner, last, 1.0 / channels);
     return peal_planner_add(planner, &candidate);
+}
+
+static peal_status cost_orders(struct planner *planner, struct rounds all[TWOHOP_ORDERS])
+{
+    uint32_t asked = planner->request.channels;
+    for (uint32_t order = 0; order < TWOHOP_ORDERS; order++)
+        PEAL_TRY(load_rounds(planner, (enum twohop_order)order, &all[order]));
+    for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX;
+         channels = asked ? UINT32_MAX : channels * 2) {
+        if (channels > 1 && !planner->group.accelerators)
+            break;
+        for (uint32_t order = 0; order < TWOHOP_ORDERS; order++)
+            PEAL_TRY(cost_channels(planner, &all[order], channels));
+    }
+    return PEAL_OK;
 }
 
 static peal_status enumerate(struct planner *planner)
 {
     const struct group *group = &planner->group;
-    uint32_t asked = planner->request.channels;
-    if (group->nhosts < 2 || group->local_min < 2 || group->local_min != group->local_max)
+    struct rounds all[TWOHOP_ORDERS] = {0};
+    if (group->nhosts < 2 || group->local_min < 2 || group->local_min != group->local_max ||
+        (uint64_t)group->n * group->n > PLAN_CHUNKS_MAX)
         return PEAL_OK;
-    for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX;
-         channels = asked ? UINT32_MAX : channels * 2) {
-        if (channels > 1 && !group->accelerators)
-            break;
-        for (uint32_t order = 0; order < TWOHOP_ORDERS; order++)
-            PEAL_TRY(cost_order(planner, (enum twohop_order)order, channels));
-    }
-    return PEAL_OK;
+    peal_status status = cost_orders(planner, all);
+    for (uint32_t order = 0; order < TWOHOP_ORDERS; order++)
+        for (int i = 0; i < 2; i++)
+            if (all[order].traffic[i].ctx)
+                peal_traffic_free(&all[order].traffic[i]);
+    return status;
 }
 
 static void detail(const struct candidate *candidate, char *text, size_t size)

@@ -110,6 +110,7 @@ static uint32_t link_between(struct build *b, uint32_t from, uint32_t to)
     peal_group_path(&b->planner->group, from, to, &path);
     link->link_class = (uint8_t)path.link_class;
     link->direct = path.direct ? 1 : 0;
+    link->multicast = path.multicast ? 1 : 0;
     peal_topo_via(b->planner->fabric, peal_group_rank(&b->planner->group, from),
                   peal_group_rank(&b->planner->group, to), link->via, sizeof link->via);
     return number;
@@ -260,6 +261,26 @@ void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struc
         step.event = (uint8_t)b->next_event;
         b->events |= 1u << b->next_event;
     }
+    add_step(b, &step);
+}
+
+void peal_build_group(struct build *b, uint8_t op, uint32_t chunk, uint32_t nsrc,
+                      const struct plan_operand *src, uint32_t ndst, const struct plan_operand *dst,
+                      int final)
+{
+    struct plan_step step = {.op = op,
+                             .engine = PEAL_ENGINE_SM,
+                             .event = PLAN_NO_EVENT,
+                             .after = PLAN_NO_EVENT,
+                             .flags = final ? PLAN_FLAG_FINAL : 0,
+                             .nsrc = (uint8_t)nsrc,
+                             .ndst = (uint8_t)ndst,
+                             .chunk = chunk};
+    if (nsrc > PLAN_OPERANDS_MAX || ndst > PLAN_OPERANDS_MAX) {
+        fail(b, PEAL_ERR_LIMIT);
+        return;
+    }
+    step.operands = add_operands(b, nsrc, src, ndst, dst);
     add_step(b, &step);
 }
 

@@ -54,9 +54,11 @@ void peal_stage_fold(const struct planner *planner, struct stage *stage, double 
 
 double peal_beside_us(double own, double beside, double apart)
 {
-    double d = own + beside;
-    for (int i = 0; d > 0 && i < 32; i++)
+    double d = own + beside, before = 0;
+    for (int i = 0; d > 0 && d != before && i < 32; i++) {
+        before = d;
         d = own + beside * d / (apart + d);
+    }
     return d;
 }
 
@@ -147,29 +149,42 @@ static double beside_us(const struct candidate *candidate, const struct stage *s
 }
 
 /* Time between two tiles of a lane. */
-static double lane_interval(const struct candidate *candidate, uint32_t lane, double tile,
-                            double *alpha)
+struct interval {
+    double us;
+    double alpha_us;
+    int back;
+};
+
+/* What a stage adds to that of its lane. */
+static void add_interval(const struct candidate *candidate, const struct stage *stage, double tile,
+                         struct interval *lane)
 {
-    double sum = 0;
-    *alpha = 0;
-    for (uint32_t i = 0; i < candidate->nstages; i++) {
-        const struct stage *stage = &candidate->stage[i];
-        if (stage->lane != lane)
-            continue;
-        double fixed, busy = busy_us(stage, tile, &fixed);
-        if (stage->chain) {
-            busy = beside_us(candidate, stage, tile, stage->alpha_us, busy);
-            sum += stage->levels * (start_us(stage, tile) + busy);
-            *alpha += stage->levels * (start_us(stage, tile) + fixed);
-        } else {
-            busy = beside_us(candidate, stage, tile, 2 * stage->alpha_us, busy);
-            /* Finite slots: no more than `depth` tiles in the round trip of a credit. */
-            double turn = (2 * stage->alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
-            sum += busy > turn ? busy : turn;
-            *alpha += busy > turn ? fixed : stage->alpha_us;
-        }
+    double fixed, busy = busy_us(stage, tile, &fixed);
+    lane->back |= stage->back;
+    if (stage->chain) {
+        busy = beside_us(candidate, stage, tile, stage->alpha_us, busy);
+        lane->us += stage->levels * (start_us(stage, tile) + busy);
+        lane->alpha_us += stage->levels * (start_us(stage, tile) + fixed);
+    } else {
+        busy = beside_us(candidate, stage, tile, 2 * stage->alpha_us, busy);
+        /* Finite slots: no more than `depth` tiles in the round trip of a credit. */
+        double turn = (2 * stage->alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
+        lane->us += busy > turn ? busy : turn;
+        lane->alpha_us += busy > turn ? fixed : stage->alpha_us;
     }
-    return sum;
+}
+
+/* Of the lanes that are waited for between tiles; returns how many there are. */
+static uint32_t lane_intervals(const struct candidate *candidate, double tile,
+                               struct interval lanes[STAGES_MAX])
+{
+    uint32_t count = candidate->nstages + 1 < STAGES_MAX ? candidate->nstages + 1 : STAGES_MAX - 1;
+    for (uint32_t i = 0; i < count; i++)
+        lanes[i] = (struct interval){0, 0, 0};
+    for (uint32_t i = 0; i < candidate->nstages; i++)
+        if (candidate->stage[i].lane < count)
+            add_interval(candidate, &candidate->stage[i], tile, &lanes[candidate->stage[i].lane]);
+    return count;
 }
 
 /* All stages, one after the other. */
@@ -196,19 +211,17 @@ static void cost_further_tiles(const struct candidate *candidate, double tile, d
 {
     double interval = candidate->total_us_per_byte * tile, alpha = 0;
     double way[2] = {0, 0}, way_alpha[2] = {0, 0};
-    for (uint32_t lane = 0; lane <= candidate->nstages && lane < STAGES_MAX - 1; lane++) {
-        double lane_alpha;
-        double own = lane_interval(candidate, lane, tile, &lane_alpha);
-        int back = 0;
-        for (uint32_t i = 0; i < candidate->nstages; i++)
-            back |= candidate->stage[i].lane == lane && candidate->stage[i].back;
-        if (own > way[back]) {
-            way[back] = own;
-            way_alpha[back] = lane_alpha;
+    struct interval lanes[STAGES_MAX];
+    uint32_t count = lane_intervals(candidate, tile, lanes);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct interval *lane = &lanes[i];
+        if (lane->us > way[lane->back]) {
+            way[lane->back] = lane->us;
+            way_alpha[lane->back] = lane->alpha_us;
         }
-        if (own > interval) {
-            interval = own;
-            alpha = lane_alpha;
+        if (lane->us > interval) {
+            interval = lane->us;
+            alpha = lane->alpha_us;
         }
     }
     /* The pieces of the first tile, there and back; of further tiles, both at the same time. */

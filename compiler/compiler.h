@@ -36,6 +36,8 @@ struct group {
     uint32_t local_min;   /* ranks on the smallest and the largest host */
     uint32_t local_max;
     int accelerators; /* 0: host processes, whose lanes share one core */
+    int switch_folds; /* 1: a switch of some host multicasts and folds */
+    int multicast;    /* 1: all ranks meet on one switch that multicasts and folds */
     int direct_hosts; /* every pair of one host reaches each other by load and store */
     /* No schedule takes less: us per byte, for each collective, and start-up. */
     double bound_beta[PEAL_COLLECTIVE_COUNT];
@@ -395,6 +397,10 @@ void peal_build_jump(struct build *b, uint32_t jump);
 void peal_build_move(struct build *b, uint32_t chunk, uint32_t nsrc, const struct plan_operand *src,
                      uint32_t ndst, const struct plan_operand *dst, uint8_t engine, int final);
 /* PLAN_PACK or PLAN_UNPACK, by the lane itself. */
+/* A multicast or load_reduce. */
+void peal_build_group(struct build *b, uint8_t op, uint32_t chunk, uint32_t nsrc,
+                      const struct plan_operand *src, uint32_t ndst, const struct plan_operand *dst,
+                      int final);
 void peal_build_convert(struct build *b, uint8_t op, uint32_t chunk, const struct plan_operand *src,
                         uint32_t ndst, const struct plan_operand *dst);
 /* A move to one remote destination by whatever engine the hop has, and the signal behind it. */

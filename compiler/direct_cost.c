@@ -136,10 +136,32 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-static void load_pair(struct planner *planner, struct cost_base *base, uint32_t from, uint32_t to)
+/* The gaps of a rank's messages to all others, or of a root's. */
+struct gaps {
+    double lane_us, engine_us;
+    uint32_t stores;
+};
+
+static void add_gap(struct gaps *gaps, const struct hop *hop)
+{
+    int async = peal_plan_engine_async(hop->engine);
+    *(async ? &gaps->engine_us : &gaps->lane_us) += hop->gap_us;
+    gaps->stores += !async;
+}
+
+static void note_gaps(struct cost_base *base, const struct gaps *gaps)
+{
+    base->lane_us = larger(base->lane_us, gaps->lane_us);
+    base->engine_us = larger(base->engine_us, gaps->engine_us);
+    base->stores = gaps->stores > base->stores ? gaps->stores : base->stores;
+}
+
+static void load_pair(struct planner *planner, struct cost_base *base, uint32_t from, uint32_t to,
+                      struct gaps *gaps)
 {
     struct hop hop;
     peal_planner_hop(planner, from, to, &hop);
+    add_gap(gaps, &hop);
     peal_planner_load(planner, &hop, share_between(planner), hop.scale);
     int async = peal_plan_engine_async(hop.engine);
     double pair_us = share_between(planner) / (hop.path.beta_gbs * hop.scale * 1e3);
@@ -153,23 +175,19 @@ static void load_pair(struct planner *planner, struct cost_base *base, uint32_t 
     base->senders += peal_group_host(&planner->group, from) != peal_group_host(&planner->group, to);
 }
 
-/* The gaps of the busiest rank that tells all others something, or of the root. */
-static void count_gaps(struct planner *planner, struct cost_base *base, uint32_t rank)
+/* Of a root to which the others send: it tells them. */
+static void count_root_gaps(struct planner *planner, struct cost_base *base)
 {
-    double lane_us = 0, engine_us = 0;
-    uint32_t stores = 0;
+    uint32_t root = planner->request.root;
+    struct gaps gaps = {0, 0, 0};
     for (uint32_t to = 0; to < planner->group.n; to++) {
         struct hop hop;
-        if (to == rank)
+        if (to == root)
             continue;
-        peal_planner_hop(planner, rank, to, &hop);
-        int async = peal_plan_engine_async(hop.engine);
-        *(async ? &engine_us : &lane_us) += hop.gap_us;
-        stores += !async;
+        peal_planner_hop(planner, root, to, &hop);
+        add_gap(&gaps, &hop);
     }
-    base->lane_us = larger(base->lane_us, lane_us);
-    base->engine_us = larger(base->engine_us, engine_us);
-    base->stores = stores > base->stores ? stores : base->stores;
+    note_gaps(base, &gaps);
 }
 
 /* What lanes read and write counts half. A block that a rank keeps is copied by a lane, which has
@@ -199,12 +217,16 @@ static void load_pairs(struct planner *planner, struct cost_base *base)
     peal_collective collective = planner->request.collective;
     uint32_t n = planner->group.n, root = planner->request.root;
     int in = to_root(collective), out = from_root(collective);
-    for (uint32_t r = out ? root : 0; r < (out ? root + 1 : n); r++)
+    for (uint32_t r = out ? root : 0; r < (out ? root + 1 : n); r++) {
+        struct gaps gaps = {0, 0, 0};
         for (uint32_t to = in ? root : 0; to < (in ? root + 1 : n); to++)
             if (to != r)
-                load_pair(planner, base, r, to);
-    for (uint32_t r = in || out ? root : 0; r < (in || out ? root + 1 : n); r++)
-        count_gaps(planner, base, r);
+                load_pair(planner, base, r, to, &gaps);
+        if (!in)
+            note_gaps(base, &gaps);
+    }
+    if (in)
+        count_root_gaps(planner, base);
     set_shares(planner, base);
 }
 

@@ -285,6 +285,8 @@ static void bound_allreduce(struct group *group, const struct pack_graph *graph)
         entering += edge->to < group->n ? (double)edge->capacity : 0;
     }
     double hops = 2.0 * (group->n - 1);
+    if (group->switch_folds)
+        return;
     raise_to(group, PEAL_ALLREDUCE, hops / leaving);
     raise_to(group, PEAL_ALLREDUCE, hops / entering);
 }

@@ -165,7 +165,8 @@ static void note_bound(struct group *group, const struct parties *p)
         return;
     double per_byte = 1e-3, root_away = 1 - p->root_ranks / group->n;
     double least = per_byte / p->least, root = per_byte / p->root;
-    raise(group, PEAL_ALLREDUCE, 2 * (p->count - 1) * per_byte / p->sum);
+    if (!group->switch_folds || p->count == group->nhosts)
+        raise(group, PEAL_ALLREDUCE, 2 * (p->count - 1) * per_byte / p->sum);
     raise(group, PEAL_ALLREDUCE, least);
     raise(group, PEAL_REDUCE_SCATTER, p->away * per_byte);
     raise(group, PEAL_ALLGATHER, p->away * per_byte);
@@ -204,7 +205,8 @@ static void bound_ranks(struct group *group, uint32_t root)
         p.root_in = local_bandwidth(group, root, 1);
         if (group->nhosts == 1)
             note_bound(group, &p);
-        else if (p.sum > 0) /* one more party: the other hosts, over links as fast both ways */
+        else if (p.sum > 0 && !group->switch_folds) /* one more party: the other hosts, over links
+                                                       as fast both ways */
             raise(group, PEAL_ALLREDUCE, 2 * p.count * 1e-3 / (p.sum + 2 * host_egress(group, h)));
     }
 }
@@ -225,6 +227,34 @@ static void bound_hosts(struct group *group, uint32_t root)
             p.least_other = one;
     }
     note_bound(group, &p);
+}
+
+/* Every rank meets rank 0, and so every other one, on a switch that folds. */
+static int meets_on_switch(const struct group *group)
+{
+    for (uint32_t r = 1; r < group->n; r++) {
+        struct topo_path there, back;
+        peal_group_path(group, 0, r, &there);
+        peal_group_path(group, r, 0, &back);
+        if (!there.multicast || !back.multicast)
+            return 0;
+    }
+    return group->n > 1;
+}
+
+/* 1: in some host a switch folds, so that what leaves its ranks is not all that is added up. */
+static int folds_in_switches(const struct group *group)
+{
+    for (uint32_t h = 0; h < group->nhosts; h++) {
+        struct topo_path path;
+        if (group->host_first[h + 1] - group->host_first[h] < 2 ||
+            (h && peal_group_hosts_alike(group, h - 1, h)))
+            continue;
+        peal_group_path(group, group->host_first[h], group->host_first[h] + 1, &path);
+        if (path.multicast)
+            return 1;
+    }
+    return 0;
 }
 
 static int run_is_direct(const struct group *group, uint32_t host)
@@ -256,6 +286,8 @@ static void bound_scattered(struct group *group)
 static peal_status bound(struct group *group, uint32_t root)
 {
     group->direct_hosts = 1;
+    group->multicast = meets_on_switch(group);
+    group->switch_folds = folds_in_switches(group);
     if (group->scattered) {
         bound_scattered(group);
     } else {

@@ -319,19 +319,27 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     double told_us = c->direct && (!folds || loads) ? (tells - 1) * c->stage.gap_us : 0;
     c->stage.gap_us *= told_us > 0 ? 0 : gaps(c, n - 1.0);
     c->stage.depth = c->direct ? LEVEL_WINDOW : BURST_EVENTS;
-    /* A fold of inputs waits for their owners to enter, then for its loads to return. */
-    if (loads)
-        c->stage.alpha_us *= 2;
-    c->stage.alpha_us += told_us;
+    /* A fold of inputs waits for their owners to enter, once, then for its loads to return. */
+    double enter_us = loads ? c->stage.alpha_us + told_us : 0;
+    c->stage.alpha_us += loads ? 0 : told_us;
+    if (c->fine)
+        c->stage.alpha_us += enter_us;
     double moved = c->direct || !c->phase->level ? (n - 1) * c->share : 0;
     double alpha_us = c->hop_us;
-    if (loads && c->layout->runs > 1) { /* a deputy folds the root's pieces, too */
-        double folded = peal_level_deputed(c->layout, c->planner) ? 2 : 1;
-        moved = folded * (n + 1) / 2.0 * c->share;
-        alpha_us *= folded;
+    /* One pass over all inputs; one over the result, which is stored to all, and from the input to
+     * the own output too. */
+    if (loads)
+        moved = (n + 1) / 2.0 * c->share;
+    else if (c->direct && !folds)
+        moved = (n + (c->first ? 1 : 0)) / 2.0 * c->share;
+    if (loads && c->layout->runs > 1 && peal_level_deputed(c->layout, c->planner)) {
+        moved *= 2; /* a deputy folds the root's pieces, too */
+        alpha_us *= 2;
     }
     end(c, moved);
     /* Slots of all others, and the own part, into one, when the last has come. */
+    if (loads && !c->fine)
+        apart(c, 1, enter_us);
     double lane_us = (n + 1) / 2.0 * c->share / c->candidate->channels /
                      (peal_planner_lane_gbs(c->planner) * 1e3);
     add_turn(c, ++*lane_at, alpha_us, folds && !loads ? lane_us : 0, loads);

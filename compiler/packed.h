@@ -52,8 +52,10 @@ struct packed {
     uint32_t *channel; /* of chunk [tree x pieces + piece] of each block */
     uint32_t *slot;    /* [chunk x ranks + rank]: the rank's first, of those of the channel */
     uint32_t width;    /* slots of a channel, of the rank that needs most */
-    uint32_t *stage;   /* [(channel x up levels + depth - 1) x ranks + rank]: a lane's first */
-    uint32_t stages;   /* stage slots of a channel, of the rank that needs most */
+    uint8_t *turn;   /* [(up depth - 1) x ranks x ranks + rank x ranks + parent]: how many parents a
+                        rank has at the depth before this one, counted from the rank on */
+    uint32_t *stage; /* [(channel x up levels + depth - 1) x ranks + rank]: a lane's first */
+    uint32_t stages; /* stage slots of a channel, of the rank that needs most */
 };
 
 /* Trees and seats: forest[way] NULL: none. LIMIT: too many chunks, or too deep. */
@@ -72,6 +74,11 @@ uint32_t peal_packed_channel(const struct packed *packed, uint32_t chunk);
 /* The first stage slot of the rank's lane that folds at `depth`. */
 uint32_t peal_packed_stage(const struct packed *packed, uint32_t channel, uint32_t depth,
                            uint32_t rank);
+/* Sets the turns of what climbs. */
+peal_status peal_packed_turns(struct packed *packed);
+/* When the channel's lane turns to the parent of its rank's seat: 0 first. */
+uint32_t peal_packed_turn(const struct packed *packed, uint32_t channel, uint32_t rank,
+                          const struct seat *seat);
 /* Of the message. */
 double peal_packed_share(const struct packed *packed, uint32_t chunk);
 /* A lane of a channel works off the seats of one depth: those that fold, those that pass on,

@@ -21,7 +21,8 @@ struct costing {
     double hop_us[STAGES_MAX];    /* the longest start-up of a level's hops */
     int stores[STAGES_MAX];       /* 1: lanes do all of the stage's hops */
     int up[STAGES_MAX];           /* 1: into slots */
-    int meets[STAGES_MAX];        /* 1: two lanes on one of its links hold each other up */
+    double meets_us[STAGES_MAX];  /* a byte over the narrowest link on which lanes may meet; 0 */
+    int alike[STAGES_MAX];        /* 1: its links are all as wide */
     double *seat_us[PACKED_WAYS]; /* what the step of each seat takes its lane, for a byte */
 };
 
@@ -68,8 +69,8 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
     struct stage stage = {.levels = 1, .lane = c->base.nstages, .depth = UINT32_MAX};
     double share = 1.0 / ((double)packed->weights * packed->blocks);
     uint32_t at = c->base.nstages;
-    int stores = 1, meets = 0;
-    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3);
+    int stores = 1;
+    double link_us = 0, wide_us = 0;
     for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
         const struct seat *seat = &packed->way[way].seat[i];
         uint32_t rank = i % packed->n;
@@ -80,7 +81,9 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
                          way == PACKED_UP ? seat->parent : rank, &hop);
         peal_stage_hop(&stage, &hop);
         stores = stores && !peal_plan_engine_async(hop.engine);
-        meets = meets || 2 * peal_load_alone(&hop.path, hop.scale) > lane_us;
+        double us = peal_load_alone(&hop.path, hop.scale);
+        link_us = larger(link_us, us);
+        wide_us = wide_us > 0 && wide_us < us ? wide_us : us;
         peal_planner_load(c->planner, &hop, share * packed->weight[i / packed->n % packed->trees],
                           hop.scale);
     }
@@ -88,8 +91,8 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
     c->gap_us[at] = stage.gap_us;
     c->stores[at] = stores;
     c->told_us[at] = stores ? told_us(packed, way, depth, stage.gap_us) : 0;
-    /* Of one root nothing is waited for on the way down. */
-    c->meets[at] = meets && stores && (packed->blocks > 1 || way == PACKED_UP);
+    c->meets_us[at] = stores ? link_us : 0;
+    c->alike[at] = link_us <= wide_us;
     c->up[at] = way == PACKED_UP;
     c->lane[at] = way == PACKED_UP
                       ? depth
@@ -395,20 +398,36 @@ static uint32_t turns_of(const struct packed *packed)
 }
 
 /*
+ * The same for the trees of one root. Lanes that move a piece each of the same trees go over the
+ * same links by turns, and who comes to a link that others are on ends with them: all are soon on
+ * one link together, which is then as if there were one lane. Two keep apart, if links are alike.
+ */
+static double in_step(const struct costing *c, uint32_t stage)
+{
+    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3);
+    uint32_t pieces = c->packed->pieces, lanes = c->packed->channels;
+    if (peal_packed_chunks(c->packed) == lanes || (pieces == 2 && c->alike[stage]))
+        return 1;
+    return larger(1, pieces * c->meets_us[stage] / larger(lane_us, c->meets_us[stage]));
+}
+
+/*
  * How much longer a lane takes over its links than alone. Lanes of a rank that begin with different
  * links and take equally long over each never meet, unless they wait for slots; others do, and then
  * stay together, until there are many for each link: the shares of the links that lanes keep busy
  * were read off simulations of meshes (7 links, and 7, 8 or 12 lanes: 62, 44 and 54 %; 3 links and
  * 24 lanes: 98 %).
  */
-static double meeting(const struct costing *c, const struct candidate *candidate)
+static double meeting(const struct costing *c, const struct candidate *candidate, uint32_t stage)
 {
     uint32_t turns = turns_of(c->packed), channels = c->packed->channels;
     int flat = c->packed->way[PACKED_UP].levels <= 1 && c->packed->way[PACKED_DOWN].levels <= 1;
     int even = channels % turns == 0 || turns % channels == 0;
     int waits = candidate->tile_bytes && candidate->tile_bytes < MEETING_TILE && channels <= turns;
-    if (channels == 1 || turns == 1 || (flat && even && !waits))
+    if (channels == 1 || turns == 1 || c->meets_us[stage] <= 0 || (flat && even && !waits))
         return 1;
+    if (c->packed->blocks == 1)
+        return in_step(c, stage);
     double lanes = (double)channels / turns; /* of each link */
     double few = 1 + 1.3 * (channels - 1) / turns;
     double many = lanes < MEETING_LANES ? lanes + 1.65 / lanes : lanes;
@@ -423,7 +442,7 @@ static void set_lanes(const struct costing *c, struct candidate *candidate, cons
             continue;
         const struct work *own = &work[c->lane[i]];
         uint64_t messages = c->stores[i] ? own->messages : c->sent[i] * c->packed->pieces;
-        double us = larger(own->fold_us, own->us * (c->meets[i] ? meeting(c, candidate) : 1));
+        double us = larger(own->fold_us, own->us * meeting(c, candidate, i));
         stage->gap_us = messages > 1 ? c->gap_us[i] * (double)(messages - 1) : 0;
         stage->lane_bound = us > stage->load_us;
         stage->us_per_byte = us > stage->load_us ? us : stage->load_us;

@@ -31,7 +31,8 @@ struct lane {
     uint32_t channel;
     uint32_t kind;
     int way;
-    uint8_t *mark; /* [depth x ranks + rank] */
+    uint8_t *mark;   /* [depth x ranks + rank] */
+    uint32_t *order; /* of the lane's chunks, and as much room again */
 };
 
 static uint32_t down_sems(const struct packed *packed, peal_collective collective)
@@ -333,25 +334,72 @@ static uint32_t nth_chunk(const struct lane *lane, uint32_t nth)
     return block % blocks * each + chunk;
 }
 
+/*
+ * What climbs is sorted by parent: a rank goes round its parents, those behind it first, so that no
+ * two ranks send to one at a time. To one parent it sends in the order in which that sends on, and
+ * so forth up to the root: what a rank sends first is then expected first.
+ */
+static int climbs_later(const struct lane *lane, uint32_t a, uint32_t b)
+{
+    uint32_t rank = lane->b->self;
+    for (;;) {
+        const struct seat *seat_a = seat_of(lane, a, rank), *seat_b = seat_of(lane, b, rank);
+        if (seat_a->parent == NO_RANK)
+            return 0;
+        if (seat_a->parent != seat_b->parent)
+            return peal_packed_turn(lane->packed, lane->channel, rank, seat_a) >
+                   peal_packed_turn(lane->packed, lane->channel, rank, seat_b);
+        rank = seat_a->parent;
+    }
+}
+
+/* Merges runs of `run` chunks by two; equal ones stay in their order. */
+static void merge_runs(const struct lane *lane, const uint32_t *from, uint32_t *to, uint32_t count,
+                       uint32_t run)
+{
+    for (uint32_t first = 0; first < count; first += 2 * run) {
+        uint32_t a = first, mid = first + run < count ? first + run : count, b = mid;
+        uint32_t end = mid + run < count ? mid + run : count;
+        for (uint32_t i = first; i < end; i++)
+            to[i] = a < mid && (b == end || !climbs_later(lane, from[a], from[b])) ? from[a++]
+                                                                                   : from[b++];
+    }
+}
+
+/* The lane's chunks in the order in which it works them off. */
+static const uint32_t *in_order(const struct lane *lane, uint32_t *count)
+{
+    uint32_t chunks = peal_packed_chunks(lane->packed), *from = lane->order, *to = from + chunks;
+    *count = 0;
+    for (uint32_t nth = 0; nth < chunks; nth++) {
+        uint32_t c = nth_chunk(lane, nth);
+        if (mine(lane, c))
+            from[(*count)++] = c;
+    }
+    for (uint32_t run = 1; lane->way == PACKED_UP && run < *count; run *= 2) {
+        merge_runs(lane, from, to, *count, run);
+        uint32_t *merged = to;
+        to = from;
+        from = merged;
+    }
+    return from;
+}
+
 static void emit_lane(const struct lane *lane)
 {
     struct build *b = lane->b;
-    uint32_t chunks = peal_packed_chunks(lane->packed), first = 0;
-    while (first < chunks && !mine(lane, first))
-        first++;
-    if (first == chunks)
+    uint32_t count;
+    const uint32_t *chunk = in_order(lane, &count);
+    if (!count)
         return;
     peal_build_lane(b);
     enter(lane);
     peal_build_section(b, 1);
-    for (uint32_t nth = 0; nth < chunks; nth++) {
-        uint32_t c = nth_chunk(lane, nth);
-        if (!mine(lane, c))
-            continue;
+    for (uint32_t i = 0; i < count; i++) {
         if (lane->way == PACKED_UP)
-            fold(lane, c);
+            fold(lane, chunk[i]);
         else
-            pass_on(lane, c);
+            pass_on(lane, chunk[i]);
     }
     peal_build_drain(b);
     if (b->plan->collective == PEAL_REDUCE)
@@ -363,9 +411,13 @@ void peal_packed_emit(struct build *b, const struct candidate *candidate, uint32
     const struct packed *packed = b->packed;
     uint32_t kinds = peal_packed_lane_kinds(packed);
     size_t marks = (size_t)packed->n * (packed->way[PACKED_DOWN].levels + 1);
+    size_t room = 2 * (size_t)peal_packed_chunks(packed);
     struct lane lane = {.b = b, .packed = packed, .mark = peal_calloc(packed->ctx, marks, 1)};
     (void)rank;
-    if (!lane.mark) {
+    lane.order = peal_calloc(packed->ctx, room, sizeof *lane.order);
+    if (!lane.mark || !lane.order) {
+        peal_free(packed->ctx, lane.order, room * sizeof *lane.order);
+        peal_free(packed->ctx, lane.mark, marks);
         b->status = PEAL_ERR_MEMORY;
         return;
     }
@@ -377,6 +429,7 @@ void peal_packed_emit(struct build *b, const struct candidate *candidate, uint32
             if (packed->way[lane.way].levels)
                 emit_lane(&lane);
         }
+    peal_free(packed->ctx, lane.order, room * sizeof *lane.order);
     peal_free(packed->ctx, lane.mark, marks);
 }
 

@@ -324,10 +324,58 @@ peal_status peal_packed_deal(struct packed *packed, uint32_t pieces, uint32_t ch
     return status;
 }
 
+/* ---- turns ---------------------------------------------------------------------------------- */
+
+static size_t turn_cells(const struct packed *packed)
+{
+    return (size_t)packed->way[PACKED_UP].levels * packed->n * packed->n;
+}
+
+/* By parent; at the rank itself, which is no parent of its own, how many there are. */
+static uint8_t *turns_at(const struct packed *packed, uint32_t depth, uint32_t rank)
+{
+    return packed->turn + ((size_t)(depth - 1) * packed->n + rank) * packed->n;
+}
+
+peal_status peal_packed_turns(struct packed *packed)
+{
+    const struct packed_way *up = &packed->way[PACKED_UP];
+    uint32_t n = packed->n;
+    if (!up->levels)
+        return PEAL_OK;
+    packed->turn = peal_calloc(packed->ctx, turn_cells(packed), 1);
+    if (!packed->turn)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < packed->blocks * packed->trees * n; i++)
+        if (up->seat[i].parent != NO_RANK)
+            turns_at(packed, up->seat[i].depth, i % n)[up->seat[i].parent] = 1;
+    for (uint32_t depth = 1; depth <= up->levels; depth++)
+        for (uint32_t r = 0; r < n; r++) {
+            uint8_t *turn = turns_at(packed, depth, r), count = 0;
+            for (uint32_t i = 1; i < n; i++) {
+                uint8_t parent = turn[(r + i) % n];
+                turn[(r + i) % n] = count;
+                count = (uint8_t)(count + parent);
+            }
+            turn[r] = count;
+        }
+    return PEAL_OK;
+}
+
+uint32_t peal_packed_turn(const struct packed *packed, uint32_t channel, uint32_t rank,
+                          const struct seat *seat)
+{
+    const uint8_t *turn = turns_at(packed, seat->depth, rank);
+    uint32_t count = turn[rank];
+    return (turn[seat->parent] + count - channel * count / packed->channels) % count;
+}
+
 void peal_packed_free(struct packed *packed)
 {
     if (!packed->ctx)
         return;
+    peal_free(packed->ctx, packed->turn, turn_cells(packed));
+    packed->turn = NULL;
     size_t seats = (size_t)packed->blocks * packed->trees * packed->n;
     undeal(packed);
     for (int w = 0; w < PACKED_WAYS; w++) {

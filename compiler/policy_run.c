@@ -161,9 +161,10 @@ peal_status peal_policy_begin(struct planner *planner, const peal_policy *policy
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     planner->policy = run;
     run->hooks = policy->hooks;
-    run->view = (struct policy_view){planner,          planner->fabric, &planner->request,
-                                     planner->group.n, view_rank,       view_count,
-                                     view_time,        view_facts,      view_ask};
+    run->view =
+        (struct policy_view){planner,   planner->fabric,     &planner->request, planner->group.n,
+                             view_rank, view_count,          view_time,         view_facts,
+                             view_ask,  peal_policy_program, peal_policy_step};
     if (make_room(planner) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     return told(planner, run->hooks->begin(policy, &run->view, diag, &run->session));
@@ -268,6 +269,7 @@ void peal_policy_free(struct planner *planner)
     if (!run)
         return;
     peal_policy_end(planner);
+    peal_policy_steps_end(run);
     if (run->factor)
         peal_free(planner->ctx, run->factor,
                   (size_t)run->room * run->nanchors * sizeof *run->factor);
@@ -479,6 +481,35 @@ static peal_status make_all(struct planner *planner, struct rows *rows, peal_dia
     }
 }
 
+/* Rows that a veto has left as they were need not be looked at again. */
+static int has_passed(const struct policy_run *run, uint32_t index, const peal_row_info *row)
+{
+    for (uint32_t i = 0; i < run->npassed && i < ROWS_MAX; i++)
+        if (run->passed[i].index == index && run->passed[i].min_bytes == row->min_bytes &&
+            run->passed[i].max_bytes == row->max_bytes)
+            return 1;
+    return 0;
+}
+
+static peal_status check_row(struct planner *planner, uint32_t index, const peal_row_info *row,
+                             int *again, peal_diag *diag)
+{
+    struct policy_run *run = planner->policy;
+    int veto = 0;
+    if (has_passed(run, index, row))
+        return PEAL_OK;
+    peal_status status = run->hooks->check(run->session, index, row, &veto, run->reason, diag);
+    peal_policy_steps_end(run);
+    PEAL_TRY(told(planner, status));
+    if (veto)
+        run->barred[index] = 1;
+    else
+        run->passed[run->npassed++ % ROWS_MAX] =
+            (struct policy_passed){index, row->min_bytes, row->max_bytes};
+    *again |= veto;
+    return PEAL_OK;
+}
+
 /* *again: something was vetoed, which is now barred. */
 static peal_status check_rows(struct planner *planner, const struct rows *rows, int *again,
                               peal_diag *diag)
@@ -487,18 +518,12 @@ static peal_status check_rows(struct planner *planner, const struct rows *rows, 
     *again = 0;
     for (uint32_t i = 0; run->hooks->check && i < rows->count; i++) {
         peal_row_info row;
-        int veto = 0;
         if (peal_policy_barred(planner, planner->chosen[i]))
             continue;
         peal_select_describe(planner, planner->chosen[i],
                              i ? rows->ends[i - 1] + 1 : planner->request.min_bytes, rows->ends[i],
                              &row);
-        PEAL_TRY(told(planner, run->hooks->check(run->session, planner->chosen[i], &row, &veto,
-                                                 run->reason, diag)));
-        if (!veto)
-            continue;
-        run->barred[planner->chosen[i]] = 1;
-        *again = 1;
+        PEAL_TRY(check_row(planner, planner->chosen[i], &row, again, diag));
     }
     return PEAL_OK;
 }

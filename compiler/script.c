@@ -129,6 +129,14 @@ void peal_schedule_destroy(peal_schedule *script)
     peal_free(script->ctx, script, sizeof *script);
 }
 
+peal_status peal_schedule_block(const peal_schedule *script, uint32_t index, peal_block *block)
+{
+    if (!script || !block || index >= script->head->nblocks)
+        return PEAL_ERR_ARG;
+    *block = peal_plan_block(script->head, index);
+    return PEAL_OK;
+}
+
 const char *peal_schedule_name(const peal_schedule *script)
 {
     return script ? script->name : NULL;

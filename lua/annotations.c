@@ -49,8 +49,8 @@ static void put_objects(struct writer *to)
 #define LIST(owner, name, element, text)                                                           \
     put(to, "---@field %s %s[] # %s\n", #name, element_names[OBJECT_##element], text);
 #define METHOD(owner, name, function, parameters, result, text)                                    \
-    put(to, "---@field %s fun(self: %s, %s): %s # %s\n", #name, element_names[OBJECT_##owner],     \
-        parameters, result, text);
+    put(to, "---@field %s fun(self: %s%s%s): %s # %s\n", #name, element_names[OBJECT_##owner],     \
+        sizeof parameters > 1 ? ", " : "", parameters, result, text);
 #include "fields.def"
 #undef OBJECT
 #undef FIELD

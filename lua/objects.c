@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define DISTANCE_UNITS 500 /* a walk through a host */
+
 struct field {
     const char *name;
     void (*push)(lua_State *L, const struct object *o);
@@ -50,6 +52,7 @@ static void push_STRING(lua_State *L, const char *value)
 #define INFO_LINK FABRIC_INFO(link, peal_fabric_link(o->session->fabric, o->index, &info))
 #define INFO_NOTE FABRIC_INFO(note, peal_fabric_note(o->session->fabric, o->index, &info))
 #define INFO_PATH FABRIC_INFO(path, peal_fabric_path(o->session->fabric, o->index, o->other, &info))
+#define INFO_STEP const struct policy_step *v = peal_steps_step(L, o)
 #define INFO_REQUEST const peal_request *v = o->session->view->request
 #define INFO_CANDIDATE const struct policy_facts *v = facts_of(o)
 
@@ -93,6 +96,8 @@ static uint32_t ranks_of(const struct object *o, const peal_request *request)
 
 static uint32_t length_of(lua_State *L, const struct object *o, uint32_t kind)
 {
+    if (kind == OBJECT_STEP)
+        return peal_steps_count(L, o->session, o->index);
     INFO_FABRIC;
     switch (kind) {
     case OBJECT_RANK:
@@ -106,6 +111,14 @@ static uint32_t length_of(lua_State *L, const struct object *o, uint32_t kind)
     default:
         return v->notes;
     }
+}
+
+static const char *distance_of(const struct object *o, int32_t nic)
+{
+    peal_nic_distance distance;
+    if (peal_fabric_nic_distance(o->session->fabric, o->index, (uint32_t)nic, &distance) != PEAL_OK)
+        return "";
+    return peal_nic_distance_name(distance);
 }
 
 /* ---- methods --------------------------------------------------------------------------- */
@@ -140,6 +153,19 @@ static int fabric_path(lua_State *L)
     uint32_t count = length_of(L, o, OBJECT_RANK);
     uint32_t from = rank_argument(L, 2, count), to = rank_argument(L, 3, count);
     peal_object_push(L, o->session, OBJECT_PATH, from, to);
+    return 1;
+}
+
+static int fabric_nic_distance(lua_State *L)
+{
+    const struct object *o = self(L, OBJECT_FABRIC);
+    uint32_t count = length_of(L, o, OBJECT_NIC);
+    const struct object rank = {o->session, rank_argument(L, 2, length_of(L, o, OBJECT_RANK)), 0};
+    lua_Integer nic = peal_arg_integer(L, 3);
+    if (nic < 0 || nic >= (lua_Integer)count)
+        peal_lua_error(L, "there is no NIC %I: there are %d, from 0", (LUAI_UACINT)nic, (int)count);
+    peal_sandbox_charge(L, DISTANCE_UNITS);
+    lua_pushstring(L, distance_of(&rank, (int32_t)nic));
     return 1;
 }
 
@@ -203,15 +229,13 @@ static int candidate_time(lua_State *L)
 #undef OBJECT
 #undef METHOD
 
-static void push_list(lua_State *L, const struct object *o, enum object_kind element);
-
 #define OBJECT(id, name, text)
 #define FIELD(owner, name, type, value, text)
 #define METHOD(owner, name, function, parameters, result, text)
 #define LIST(owner, name, element, text)                                                           \
     static void get_##owner##_##name(lua_State *L, const struct object *o)                         \
     {                                                                                              \
-        push_list(L, o, OBJECT_##element);                                                         \
+        peal_object_list(L, o->session, 0, OBJECT_##element);                                      \
     }
 #include "fields.def"
 #undef LIST
@@ -345,7 +369,7 @@ static int list_get(lua_State *L)
     if (at < 1 || at > (lua_Integer)length_of(L, o, o->other))
         lua_pushnil(L);
     else
-        peal_object_push(L, o->session, (enum object_kind)o->other, (uint32_t)at - 1, 0);
+        peal_object_push(L, o->session, (enum object_kind)o->other, (uint32_t)at - 1, o->index);
     return 1;
 }
 
@@ -365,7 +389,7 @@ static int list_walk(lua_State *L)
         return 0;
     lua_pushinteger(L, at);
     lua_copy(L, -1, lua_upvalueindex(2));
-    peal_object_push(L, o->session, (enum object_kind)o->other, (uint32_t)at - 1, 0);
+    peal_object_push(L, o->session, (enum object_kind)o->other, (uint32_t)at - 1, o->index);
     return 2;
 }
 
@@ -382,14 +406,15 @@ static int list_set(lua_State *L)
     peal_lua_error(L, "a list of the planner's cannot be changed");
 }
 
-static void push_list(lua_State *L, const struct object *o, enum object_kind element)
+void peal_object_list(lua_State *L, struct session *session, uint32_t index,
+                      enum object_kind element)
 {
     static const struct sandbox_function meta[] = {{"__index", list_get},
                                                    {"__len", list_length},
                                                    {"__pairs", list_pairs},
                                                    {"__newindex", list_set},
                                                    {NULL, NULL}};
-    (void)push_object(L, o->session, 0, (uint32_t)element);
+    (void)push_object(L, session, index, (uint32_t)element);
     if (peal_sandbox_metatable(L, &list_key)) {
         peal_sandbox_add(L, meta);
         lua_pushstring(L, "list");

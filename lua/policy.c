@@ -192,6 +192,7 @@ static peal_status begin_session(const peal_policy *opaque, const struct policy_
     session->fabric = view ? view->fabric : NULL;
     session->bytes = view ? view->request->max_bytes : 0;
     session->facts_index = UINT32_MAX;
+    session->program = NO_PROGRAM;
     session->run = peal_calloc(policy->ctx, policy->count, sizeof *session->run);
     session->count = session->run ? policy->count : 0;
     peal_status status = PEAL_OK;
@@ -485,6 +486,9 @@ static peal_status hook_check(void *opaque, uint32_t index, const peal_row_info 
     struct session *session = opaque;
     session->row = row;
     session->bytes = row->max_bytes;
+    session->checked = index;
+    session->checks = (session->checks + 1) & UINT16_MAX;
+    session->program = NO_PROGRAM;
     peal_status status = PEAL_OK;
     for (uint32_t i = 0; status == PEAL_OK && !*veto && i < session->count; i++) {
         struct call call = {.session = session,

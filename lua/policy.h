@@ -47,16 +47,34 @@ struct session {
     uint32_t nsizes;
     uint32_t count;
     struct script_run *run;
+    /* In check: which candidate, and the program and the step that were looked at last. Programs
+     * are named by their rank, and above it by the check: nothing that a script keeps is taken for
+     * that of a later one. */
+    uint32_t checked;
+    uint32_t checks;
+    uint32_t program;
+    uint32_t program_steps;
+    uint32_t step_index;
+    struct policy_step step;
 };
+#define NO_PROGRAM UINT32_MAX
 
 struct object {
     struct session *session;
     uint32_t index;
-    uint32_t other; /* of a path, its other end; of a list, the kind of its elements */
+    uint32_t other; /* of a path, its other end; of a list, the kind of its elements; of a step, its
+                       program */
 };
 void peal_object_push(lua_State *L, struct session *session, enum object_kind kind, uint32_t index,
                       uint32_t other);
 struct object *peal_object_at(lua_State *L, int index, enum object_kind kind); /* NULL: is none */
+/* Steps of the plan that is checked (object_steps.c). */
+int peal_steps_list(lua_State *L); /* plan:steps(rank) */
+int peal_steps_peers(lua_State *L);
+uint32_t peal_steps_count(lua_State *L, struct session *session, uint32_t program);
+const struct policy_step *peal_steps_step(lua_State *L, const struct object *o);
+void peal_object_list(lua_State *L, struct session *session, uint32_t index,
+                      enum object_kind element);
 /* Sets the global peal. */
 void peal_object_globals(lua_State *L);
 

@@ -209,7 +209,9 @@ peal_status peal_estimate_create(peal_ctx *ctx, const peal_fabric *fabric, const
         status = peal_estimate_fill(&e->model, &e->params, about.ranks, diag);
     if (status == PEAL_OK)
         status = estimate(e, fabric, diag);
-    e->params.algorithm = NULL; /* the caller's */
+    e->params.algorithm = NULL; /* the caller's, as these */
+    e->params.policy = NULL;
+    e->params.script = NULL;
     if (status == PEAL_OK)
         *estimate_out = e;
     else

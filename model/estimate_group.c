@@ -43,6 +43,23 @@ static void take_row(const peal_row_info *row, peal_estimate_axis *axis)
     peal_copy_text(axis->binding, sizeof axis->binding, row->binding);
 }
 
+/* With the caller's algorithm in Lua, if there is one for it. */
+static peal_status plan_table(const peal_estimate *estimate, const peal_fabric *fabric,
+                              peal_request *request, peal_diag *diag, peal_table **table_out)
+{
+    const peal_policy_text *text = estimate->params.script;
+    peal_schedule *script = NULL;
+    if (text && request->collective == PEAL_ALLREDUCE) {
+        PEAL_TRY(peal_schedule_load(estimate->ctx, fabric, request, text->text, text->bytes,
+                                    text->name, diag, &script));
+        request->schedule = script;
+        request->algorithm = peal_schedule_name(script);
+    }
+    peal_status status = peal_table_plan(estimate->ctx, fabric, request, diag, table_out);
+    peal_schedule_destroy(script);
+    return status;
+}
+
 static peal_status plan_one(const peal_estimate *estimate, const peal_fabric *fabric,
                             peal_request *request, peal_estimate_axis *axis, peal_diag *diag)
 {
@@ -51,11 +68,13 @@ static peal_status plan_one(const peal_estimate *estimate, const peal_fabric *fa
     request->collective = axis->collective;
     request->min_bytes = request->max_bytes = axis->bytes;
     request->scratch_limit = estimate->params.scratch_limit;
+    request->policy = estimate->params.policy;
+    request->policy_fallback = estimate->params.policy_fallback;
     if (axis->collective == PEAL_ALLREDUCE) {
         request->algorithm = estimate->params.algorithm;
         request->channels = estimate->params.channels;
     }
-    PEAL_TRY(peal_table_plan(estimate->ctx, fabric, request, diag, &table));
+    PEAL_TRY(plan_table(estimate, fabric, request, diag, &table));
     peal_status status = peal_table_row(table, 0, &row);
     peal_table_destroy(table);
     PEAL_TRY(status);

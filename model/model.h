@@ -22,21 +22,34 @@
 #define SIM_RECORDS_MAX (1u << 25)
 #define SIM_STEPS_MAX (1u << 26)
 
-/* ---- what steps take, worked out once (sim_needs.c) */
+/* ---- what steps are and take, worked out once (sim_needs.c) */
 
 struct sim_use {
     uint32_t resource;
     double weight;
 };
 
-struct sim_need {
+enum sim_does { SIM_MOVES, SIM_ISSUES, SIM_SIGNALS, SIM_WAITS, SIM_AWAITS };
+
+struct sim_step {    /* small: those of a large plan are far more than a cache holds */
+    uint32_t need;   /* moves, issues, signals */
+    uint32_t sem;    /* signals, waits */
+    uint16_t lag;    /* waits */
+    uint8_t does;    /* enum sim_does */
+    uint8_t packets; /* some of its operands are */
+    uint8_t event;   /* issues, awaits: which */
+    uint8_t what;    /* awaits */
+    uint8_t after;   /* signals */
+};
+
+struct sim_need {     /* of all steps that take the same */
     double cap;       /* bytes of the tile per ps: the lane's or the narrowest resource's */
     uint64_t latency; /* before the flow: loads go there and back, a host launches an engine */
     uint64_t alpha;   /* behind it: until what was moved or raised is there */
     uint64_t gap;     /* each message keeps its issuer busy so long */
+    uint64_t bytes;   /* that it moves in a trip of full tiles */
     uint32_t first_use;
     uint32_t uses;
-    uint32_t sem;   /* signal, wait */
     uint32_t queue; /* of an asynchronous engine; SIM_NONE */
 };
 
@@ -66,12 +79,8 @@ struct sim_record {
 
 /* ---- the running state */
 
-struct sim_node { /* a flow on a resource */
+struct sim_load { /* a flow on a resource */
     uint32_t flow;
-    uint32_t resource;
-    uint32_t before; /* on the resource */
-    uint32_t after;
-    uint32_t next; /* of the flow */
     double weight;
 };
 
@@ -83,36 +92,37 @@ struct sim_flow {
     uint64_t since; /* remaining and rate hold from then on */
     uint64_t finish;
     uint32_t heap_at; /* SIM_NONE: not under way */
-    uint32_t node;
-    uint32_t lane;
     uint32_t need;
+    uint32_t mark;
+    uint32_t lane;
     uint32_t record;
     uint32_t signals; /* raised when delivered: first of a list, SIM_NONE */
     uint32_t next;    /* in a queue, or on the free list */
     uint8_t event;    /* PLAN_NO_EVENT: of the lane itself */
-    uint32_t mark;
 };
 
 struct sim_resource {
-    double capacity; /* bytes per ps */
-    double load;     /* weights times rates: below the capacity nobody is held back here */
-    uint32_t first;  /* node */
+    double capacity;     /* bytes per ps */
+    double load;         /* weights times rates: below the capacity nobody is held back here */
+    struct sim_load *on; /* as they began */
     uint32_t flows;
-    uint32_t mark;
-    uint64_t busy_since;
-    uint64_t busy;
-    double bytes;
+    uint32_t room;
     /* While shares are worked out: */
+    uint32_t mark;
+    uint32_t change_mark;
     double left;
     double weights;
     double level;
     double change; /* of the load, where no level is looked for */
-    uint32_t change_mark;
+    uint64_t busy_since;
+    uint64_t busy;
+    double bytes;
     uint8_t port; /* enum topo_port, once queues are looked at */
 };
 
 struct sim_arrival {  /* one signal of a semaphore */
     uint64_t arrival; /* SIM_NEVER: not raised yet */
+    uint64_t order;   /* among what happens then */
     uint64_t issued;
     uint32_t cause;
     uint32_t lane;
@@ -122,16 +132,19 @@ struct sim_arrival {  /* one signal of a semaphore */
     uint32_t deps;
 };
 
+#define SIM_SEM_OWN 2u
+
 struct sim_sem {
-    struct sim_arrival *ring;
-    uint32_t room;  /* a power of two */
-    uint64_t first; /* signals below are forgotten */
-    uint64_t issued;
-    uint64_t arrived;
-    uint64_t raised; /* up to here, in order, arrivals are under way or past */
-    uint64_t waits;
-    uint64_t last; /* latest arrival: they come in order */
+    struct sim_arrival *ring; /* where there is no room for all in `own` */
+    uint32_t room;            /* a power of two */
     uint32_t waiter;
+    uint64_t needed; /* signals that the waiter stands for */
+    uint64_t first;  /* signals below are forgotten */
+    uint64_t issued;
+    uint64_t raised; /* up to here, in order, arrivals are under way or past */
+    uint64_t waits;  /* that have passed */
+    uint64_t last;   /* latest arrival: they come in order */
+    struct sim_arrival own[SIM_SEM_OWN];
 };
 
 struct sim_slot {    /* of a packet region */
@@ -157,23 +170,23 @@ struct sim_event { /* of a lane */
     uint8_t delivered;
 };
 
-struct sim_lane {
+struct sim_lane { /* a line of the cache */
     uint32_t rank;
-    uint32_t index; /* among the rank's lanes */
-    uint32_t section;
-    uint32_t at; /* step of the section */
+    uint16_t index;  /* among the rank's lanes */
+    uint8_t section; /* 3: it is through */
+    uint8_t phase;
+    uint32_t at;  /* its present step, among those of all ranks */
+    uint32_t end; /* of the section */
     uint32_t trip;
-    uint32_t cause; /* record that its present time is due to */
-    uint32_t deps;  /* what its next step comes behind */
+    uint32_t cause;   /* record that its present time is due to */
+    uint32_t deps;    /* what its next step comes behind */
+    uint32_t blocker; /* record that ended its standing still, SIM_NONE */
+    uint32_t record;  /* the present move */
+    uint8_t on_event; /* event it stands for, PLAN_NO_EVENT */
+    uint8_t on_what;
     uint64_t next_issue;
     uint64_t blocked_at; /* SIM_NEVER: not */
     uint64_t not_before; /* the present move may not end earlier */
-    uint32_t blocker;    /* record that ended its standing still, SIM_NONE */
-    uint32_t record;     /* the present move */
-    uint8_t phase;
-    uint8_t on_event; /* event it stands for, PLAN_NO_EVENT */
-    uint8_t on_what;
-    struct sim_event event[PLAN_EVENTS_MAX];
 };
 
 enum sim_what { EV_LANE, EV_SIGNAL, EV_START, EV_DELIVERED, EV_PACKET_BEGUN, EV_PACKET_ENDED };
@@ -183,7 +196,6 @@ struct sim_due {
     uint64_t order;
     uint32_t what;
     uint32_t a;
-    uint64_t b;
 };
 
 struct sim_attached { /* a signal behind a transfer */
@@ -225,12 +237,17 @@ struct peal_sim {
     uint64_t time;
     uint32_t last; /* record that the end is due to */
     uint32_t trips;
+    uint32_t full_trips;  /* in which every chunk has a full tile */
     uint64_t done;        /* lanes */
     uint64_t *chunk;      /* bytes of each */
-    uint32_t *step_first; /* nranks + 1: needs of rank r */
+    uint32_t *step_first; /* nranks + 1: steps of rank r */
     uint32_t *lane_first; /* nranks + 1 */
+    struct sim_step *step;
+    uint32_t steps;
     struct sim_need *need;
-    uint32_t needs;
+    uint32_t needs, need_capacity;
+    uint32_t *need_map; /* open addressing, while needs are worked out */
+    uint32_t need_buckets;
     struct sim_use *use;
     uint32_t uses, use_capacity;
     struct topo_path *path; /* of each link of the plan, while needs are worked out */
@@ -249,19 +266,19 @@ struct peal_sim {
     struct sim_queue *queue;
     uint32_t queues;
     struct sim_lane *lane;
+    struct sim_event *event; /* PLAN_EVENTS_MAX of each lane */
     uint32_t lanes;
     uint32_t resources;
     uint32_t fabric_resources;
     struct sim_resource *resource;
-    struct sim_node *node;
-    uint32_t nodes, node_capacity, node_free;
     struct sim_flow *flow;
     uint32_t flows, flow_capacity, flow_free;
     struct sim_attached *attached;
     uint32_t attacheds, attached_capacity, attached_free;
     struct sim_due *due;
     uint32_t dues, due_capacity;
-    uint64_t order;
+    uint64_t order;            /* of the last event */
+    uint64_t present;          /* of that which happens now; 0: flows end */
     struct sim_vector32 heap;  /* flows under way, by when they end */
     struct sim_vector32 fresh; /* flows begun since shares were worked out */
     struct sim_vector32 dirty; /* resources that lost a flow and may have held others back */
@@ -295,8 +312,7 @@ peal_status peal_sim_cut(const struct peal_plan *plan, uint64_t bytes, uint64_t 
                          uint32_t *trips_out);
 /* Bytes of the tile that a step moves: of packed ones where it reads or writes wire slots of
  * others, or moves between wire slots. */
-uint64_t peal_sim_step_bytes(const struct peal_sim *sim, uint32_t rank,
-                             const struct plan_step *step, uint32_t trip);
+uint64_t peal_sim_step_bytes(const struct peal_sim *sim, const struct sim_lane *lane);
 uint64_t peal_sim_tile(const struct peal_sim *sim, uint32_t chunk, uint32_t trip);
 /* Bytes that a data step moves in a trip: a tile of each chunk of its span. */
 uint64_t peal_sim_moved(const struct peal_plan *plan, const uint64_t *chunk,
@@ -316,7 +332,9 @@ void peal_sim_flow_rate(struct peal_sim *sim, uint32_t flow, double rate);
 void peal_sim_share(struct peal_sim *sim);
 
 /* ---- sim_heap.c */
-void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint32_t a, uint64_t b);
+void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint32_t a);
+/* One that got its number before. */
+void peal_sim_push_at(struct peal_sim *sim, const struct sim_due *due);
 struct sim_due peal_sim_pop(struct peal_sim *sim);
 void peal_sim_heap_put(struct peal_sim *sim,
                        uint32_t flow); /* or moves it, if its finish changed */
@@ -332,7 +350,10 @@ void peal_sim_ended(struct peal_sim *sim, uint32_t record);
 /* ---- sim_lane.c: runs a lane until it stands still */
 void peal_sim_lane_run(struct peal_sim *sim, uint32_t lane);
 void peal_sim_block(struct peal_sim *sim, struct sim_lane *lane);
+/* Its present step, among those of its rank. */
 uint32_t peal_sim_lane_step(const struct peal_sim *sim, const struct sim_lane *lane);
+const struct plan_step *peal_sim_step(const struct peal_sim *sim, const struct sim_lane *lane);
+struct sim_event *peal_sim_event_of(const struct peal_sim *sim, uint32_t lane, uint8_t event);
 /* ---- sim_move.c: data steps of the lane itself; 1: done, 0: the lane will be woken */
 int peal_sim_move(struct peal_sim *sim, uint32_t lane);
 void peal_sim_packet(struct peal_sim *sim, uint32_t slot, int ended);

@@ -33,7 +33,8 @@ struct ports {
 
 static const struct sim_need *need_of(const struct peal_sim *sim, const struct sim_record *record)
 {
-    return &sim->need[sim->step_first[sim->lane[record->lane].rank] + record->step];
+    uint32_t step = sim->step_first[sim->lane[record->lane].rank] + record->step;
+    return &sim->need[sim->step[step].need];
 }
 
 static int moves(const struct sim_record *record)

@@ -58,12 +58,14 @@ static void run(struct peal_sim *sim)
         if (time == SIM_NEVER)
             return;
         sim->now = time;
+        sim->present = 0;
         for (;;) {
             if (sim->status == PEAL_OK && sim->heap.count &&
                 sim->flow[sim->heap.at[0]].finish == time) {
                 flow_over(sim, sim->heap.at[0]);
             } else if (sim->status == PEAL_OK && sim->dues && sim->due[0].time == time) {
                 struct sim_due due = peal_sim_pop(sim);
+                sim->present = due.order;
                 happen(sim, &due);
             } else {
                 break;
@@ -130,11 +132,17 @@ static void forget(struct peal_sim *sim)
         peal_free(sim->ctx, sim->sem[i].ring, sim->sem[i].room * sizeof *sim->sem[i].ring);
     FREE(sem, sim->sem_capacity);
     FREE(sem_map, sim->sem_buckets);
+    FREE(need_map, sim->need_buckets);
     FREE(sem_key, sim->sem_key_capacity);
+    for (uint32_t i = 0; sim->resource && i < sim->resources; i++) {
+        struct sim_resource *r = &sim->resource[i];
+        peal_free(sim->ctx, r->on, r->room * sizeof *r->on);
+        r->on = NULL;
+    }
     FREE(slot, sim->slots * sim->plan->nranks);
     FREE(nic_rank, sim->plan->nranks);
     FREE(queue, sim->queues);
-    FREE(node, sim->node_capacity);
+    FREE(event, (size_t)sim->lanes * PLAN_EVENTS_MAX);
     FREE(flow, sim->flow_capacity);
     FREE(attached, sim->attached_capacity);
     FREE(due, sim->due_capacity);
@@ -155,7 +163,8 @@ void peal_sim_destroy(peal_sim *sim)
     peal_free(sim->plan->ctx, sim->chunk, ((size_t)sim->plan->nchunks + 1) * sizeof *sim->chunk);
     FREE(step_first, sim->plan->nranks + 1);
     FREE(lane_first, sim->plan->nranks + 1);
-    FREE(need, sim->needs);
+    FREE(step, sim->steps);
+    FREE(need, sim->need_capacity);
     FREE(use, sim->use_capacity);
     FREE(path, sim->plan->nlinks);
     FREE(pair, sim->pairs);
@@ -209,7 +218,7 @@ peal_status peal_simulate(peal_ctx *ctx, const peal_fabric *fabric, const peal_t
     sim->bytes = own.bytes ? own.bytes : sim->plan->max_bytes;
     sim->buffer = own.buffer_bytes;
     sim->keep = own.keep;
-    sim->last = sim->node_free = sim->flow_free = sim->attached_free = SIM_NONE;
+    sim->last = sim->flow_free = sim->attached_free = SIM_NONE;
     peal_status status = peal_sim_prepare(sim, diag);
     if (status == PEAL_OK) {
         run(sim);

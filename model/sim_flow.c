@@ -5,6 +5,8 @@
  */
 #include "model.h"
 
+#include <string.h>
+
 /* ---- pools */
 
 uint32_t peal_sim_flow_new(struct peal_sim *sim)
@@ -25,7 +27,6 @@ uint32_t peal_sim_flow_new(struct peal_sim *sim)
     struct sim_flow *f = &sim->flow[flow];
     uint32_t mark = f->mark;
     *f = (struct sim_flow){.heap_at = SIM_NONE,
-                           .node = SIM_NONE,
                            .signals = SIM_NONE,
                            .next = SIM_NONE,
                            .event = PLAN_NO_EVENT,
@@ -39,37 +40,18 @@ void peal_sim_flow_free(struct peal_sim *sim, uint32_t flow)
     sim->flow_free = flow;
 }
 
-static uint32_t new_node(struct peal_sim *sim)
-{
-    uint32_t node = sim->node_free;
-    if (node != SIM_NONE) {
-        sim->node_free = sim->node[node].next;
-        return node;
-    }
-    peal_status status = peal_grow(sim->ctx, (void **)&sim->node, &sim->node_capacity,
-                                   (size_t)sim->nodes + 1, sizeof *sim->node, UINT32_MAX / 2);
-    if (status != PEAL_OK) {
-        sim->status = status;
-        return SIM_NONE;
-    }
-    return sim->nodes++;
-}
-
 /* ---- begin and end */
 
 static void load(struct peal_sim *sim, uint32_t flow, const struct sim_use *use)
 {
-    uint32_t node = new_node(sim);
-    if (node == SIM_NONE)
-        return;
-    struct sim_flow *f = &sim->flow[flow];
     struct sim_resource *r = &sim->resource[use->resource];
-    sim->node[node] =
-        (struct sim_node){flow, use->resource, SIM_NONE, r->first, f->node, use->weight};
-    if (r->first != SIM_NONE)
-        sim->node[r->first].before = node;
-    r->first = node;
-    f->node = node;
+    if (r->flows == r->room) {
+        sim->status = peal_grow(sim->ctx, (void **)&r->on, &r->room, (size_t)r->flows + 1,
+                                sizeof *r->on, UINT32_MAX / 2);
+        if (sim->status != PEAL_OK)
+            return;
+    }
+    r->on[r->flows] = (struct sim_load){flow, use->weight};
     if (r->flows++ == 0)
         r->busy_since = sim->now;
 }
@@ -86,39 +68,33 @@ void peal_sim_flow_begin(struct peal_sim *sim, uint32_t flow)
     peal_sim_append(sim, &sim->fresh, flow);
 }
 
-static void unload(struct peal_sim *sim, uint32_t node, double rate, double bytes)
+/* Keeps the others' order. */
+static void unload(struct peal_sim *sim, uint32_t flow, const struct sim_use *use, double bytes)
 {
-    struct sim_node *n = &sim->node[node];
-    struct sim_resource *r = &sim->resource[n->resource];
+    struct sim_resource *r = &sim->resource[use->resource];
     if (r->load >= r->capacity * SIM_FULL)
-        peal_sim_append(sim, &sim->dirty, n->resource);
-    if (n->before == SIM_NONE)
-        r->first = n->after;
-    else
-        sim->node[n->before].after = n->after;
-    if (n->after != SIM_NONE)
-        sim->node[n->after].before = n->before;
-    r->bytes += n->weight * bytes;
-    r->load -= n->weight * rate;
+        peal_sim_append(sim, &sim->dirty, use->resource);
+    uint32_t at = 0;
+    while (at + 1 < r->flows && r->on[at].flow != flow)
+        at++;
+    memmove(&r->on[at], &r->on[at + 1], (r->flows - at - 1) * sizeof *r->on);
+    r->bytes += use->weight * bytes;
+    r->load -= use->weight * sim->flow[flow].rate;
     if (--r->flows == 0) {
         r->load = 0;
         r->busy += sim->now - r->busy_since;
     }
-    n->next = sim->node_free;
-    sim->node_free = node;
 }
 
 /* Takes a flow off its resources; the caller frees it. */
 void peal_sim_flow_end(struct peal_sim *sim, uint32_t flow)
 {
-    struct sim_flow *f = &sim->flow[flow];
+    const struct sim_flow *f = &sim->flow[flow];
+    const struct sim_need *need = &sim->need[f->need];
     double bytes = (double)sim->record[f->record].bytes;
     peal_sim_heap_remove(sim, flow);
-    while (f->node != SIM_NONE) {
-        uint32_t next = sim->node[f->node].next;
-        unload(sim, f->node, f->rate, bytes);
-        f->node = next;
-    }
+    for (uint32_t u = need->uses; u-- > 0;)
+        unload(sim, flow, &sim->use[need->first_use + u], bytes);
 }
 
 void peal_sim_flow_rate(struct peal_sim *sim, uint32_t flow, double rate)

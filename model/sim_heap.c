@@ -20,7 +20,7 @@ static int due_before(const struct sim_due *a, const struct sim_due *b)
     return a->time < b->time || (a->time == b->time && a->order < b->order);
 }
 
-void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint32_t a, uint64_t b)
+void peal_sim_push_at(struct peal_sim *sim, const struct sim_due *due)
 {
     peal_status status = peal_grow(sim->ctx, (void **)&sim->due, &sim->due_capacity,
                                    (size_t)sim->dues + 1, sizeof *sim->due, UINT32_MAX / 2);
@@ -28,13 +28,17 @@ void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint
         sim->status = status;
         return;
     }
-    struct sim_due due = {time, sim->order++, what, a, b};
     uint32_t at = sim->dues++;
-    while (at > 0 && due_before(&due, &sim->due[(at - 1) / 2])) {
+    while (at > 0 && due_before(due, &sim->due[(at - 1) / 2])) {
         sim->due[at] = sim->due[(at - 1) / 2];
         at = (at - 1) / 2;
     }
-    sim->due[at] = due;
+    sim->due[at] = *due;
+}
+
+void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint32_t a)
+{
+    peal_sim_push_at(sim, &(struct sim_due){time, ++sim->order, what, a});
 }
 
 struct sim_due peal_sim_pop(struct peal_sim *sim)

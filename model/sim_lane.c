@@ -2,39 +2,42 @@
 /* One lane: its sections, trips and steps, until it stands still. */
 #include "model.h"
 
-static uint32_t steps_in(const struct plan_lane *steps, uint32_t section)
-{
-    return section == 0 ? steps->pre : section == 1 ? steps->body : steps->post;
-}
-
-static const struct plan_lane *program_of(const struct peal_sim *sim, const struct sim_lane *lane)
-{
-    return &sim->plan->ranks[lane->rank].lanes[lane->index];
-}
-
 uint32_t peal_sim_lane_step(const struct peal_sim *sim, const struct sim_lane *lane)
 {
-    const struct plan_lane *steps = program_of(sim, lane);
-    uint32_t before = lane->section > 0 ? steps->pre : 0;
-    before += lane->section > 1 ? steps->body : 0;
-    return steps->first + before + lane->at;
+    return lane->at - sim->step_first[lane->rank];
 }
 
-/* Moves on to the next step there is; 0: the lane is over. */
-static int settle_at(const struct peal_sim *sim, struct sim_lane *lane)
+const struct plan_step *peal_sim_step(const struct peal_sim *sim, const struct sim_lane *lane)
 {
-    const struct plan_lane *steps = program_of(sim, lane);
-    while (lane->section < 3 && lane->at >= steps_in(steps, lane->section)) {
-        lane->at = 0;
+    return &sim->plan->ranks[lane->rank].steps[peal_sim_lane_step(sim, lane)];
+}
+
+struct sim_event *peal_sim_event_of(const struct peal_sim *sim, uint32_t lane, uint8_t event)
+{
+    return &sim->event[(size_t)lane * PLAN_EVENTS_MAX + event];
+}
+
+/* Moves on to the next step there is, when a section is through; 0: the lane is over. */
+static int next_section(const struct peal_sim *sim, struct sim_lane *lane)
+{
+    const struct plan_lane *steps = &sim->plan->ranks[lane->rank].lanes[lane->index];
+    while (lane->section < 3 && lane->at == lane->end) {
         if (lane->section == 1 && steps->body && lane->trip + 1 < sim->trips) {
             lane->trip++;
+            lane->at = lane->end - steps->body;
             continue;
         }
         lane->section++;
         if (lane->section == 2)
             lane->trip = 0;
+        lane->end += lane->section == 1 ? steps->body : lane->section == 2 ? steps->post : 0;
     }
     return lane->section < 3;
+}
+
+static int settle_at(const struct peal_sim *sim, struct sim_lane *lane)
+{
+    return lane->at < lane->end || next_section(sim, lane);
 }
 
 void peal_sim_block(struct peal_sim *sim, struct sim_lane *lane)
@@ -69,20 +72,20 @@ static void unblock(struct peal_sim *sim, uint32_t index)
 
 static int run_step(struct peal_sim *sim, uint32_t index)
 {
-    struct sim_lane *lane = &sim->lane[index];
-    const struct plan_step *step =
-        &sim->plan->ranks[lane->rank].steps[peal_sim_lane_step(sim, lane)];
-    switch (step->op) {
-    case PLAN_SIGNAL:
+    const struct sim_step *step = &sim->step[sim->lane[index].at];
+    switch ((enum sim_does)step->does) {
+    case SIM_SIGNALS:
         return peal_sim_signal(sim, index);
-    case PLAN_WAIT:
+    case SIM_WAITS:
         return peal_sim_wait(sim, index);
-    case PLAN_AWAIT:
+    case SIM_AWAITS:
         return peal_sim_await(sim, index, step->event, step->what);
-    default:
-        return peal_plan_engine_async(step->engine) ? peal_sim_issue(sim, index)
-                                                    : peal_sim_move(sim, index);
+    case SIM_ISSUES:
+        return peal_sim_issue(sim, index);
+    case SIM_MOVES:
+        break;
     }
+    return peal_sim_move(sim, index);
 }
 
 void peal_sim_lane_run(struct peal_sim *sim, uint32_t index)

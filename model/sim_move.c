@@ -37,11 +37,20 @@ static uint32_t later_of(const struct peal_sim *sim, uint32_t a, uint32_t b, int
     return (ended ? y->end > x->end : y->begin > x->begin) ? b : a;
 }
 
+static const struct plan_operand *
+operands_of(const struct peal_sim *sim, const struct sim_lane *lane, const struct plan_step *step)
+{
+    return &sim->plan->ranks[lane->rank].operands[step->operands];
+}
+
 /* 1: all packets that the step reads have begun to arrive, or have arrived. */
-static int packets_there(struct peal_sim *sim, uint32_t index, const struct plan_step *step,
-                         const struct plan_operand *operands, int ended)
+static int packets_there(struct peal_sim *sim, uint32_t index, int ended)
 {
     struct sim_lane *lane = &sim->lane[index];
+    if (!sim->step[lane->at].packets)
+        return 1;
+    const struct plan_step *step = peal_sim_step(sim, lane);
+    const struct plan_operand *operands = operands_of(sim, lane, step);
     for (uint32_t i = 0; i < step->nsrc; i++) {
         if (operands[i].buffer != PLAN_BUF_PACKET)
             continue;
@@ -59,9 +68,12 @@ static int packets_there(struct peal_sim *sim, uint32_t index, const struct plan
 }
 
 /* Forgets them; their slots may be written again. */
-static void take_packets(struct peal_sim *sim, const struct sim_lane *lane,
-                         const struct plan_step *step, const struct plan_operand *operands)
+static void take_packets(struct peal_sim *sim, const struct sim_lane *lane)
 {
+    if (!sim->step[lane->at].packets)
+        return;
+    const struct plan_step *step = peal_sim_step(sim, lane);
+    const struct plan_operand *operands = operands_of(sim, lane, step);
     for (uint32_t i = 0; i < step->nsrc; i++)
         if (operands[i].buffer == PLAN_BUF_PACKET) {
             struct sim_slot *slot = &sim->slot[slot_of(sim, &operands[i], lane->trip)];
@@ -69,24 +81,30 @@ static void take_packets(struct peal_sim *sim, const struct sim_lane *lane,
         }
 }
 
-static void send_packets(struct peal_sim *sim, const struct sim_lane *lane,
-                         const struct plan_step *step, const struct plan_operand *operands,
-                         uint64_t alpha, enum sim_what what)
+static void send_packets(struct peal_sim *sim, const struct sim_lane *lane, enum sim_what what)
 {
+    if (!sim->step[lane->at].packets)
+        return;
+    uint64_t alpha = sim->need[sim->step[lane->at].need].alpha;
+    const struct plan_step *step = peal_sim_step(sim, lane);
+    const struct plan_operand *operands = operands_of(sim, lane, step);
     for (uint32_t i = step->nsrc; i < (uint32_t)step->nsrc + step->ndst; i++)
         if (operands[i].buffer == PLAN_BUF_PACKET) {
             uint32_t slot = slot_of(sim, &operands[i], lane->trip);
             sim->slot[slot].writer = lane->record;
-            peal_sim_push(sim, sim->now + alpha, what, slot, 0);
+            peal_sim_push(sim, sim->now + alpha, what, slot);
         }
 }
 
 /* What packets it reads are behind, too. */
-static uint32_t deps_of(struct peal_sim *sim, const struct sim_lane *lane,
-                        const struct plan_step *step, const struct plan_operand *operands)
+static uint32_t deps_of(struct peal_sim *sim, const struct sim_lane *lane)
 {
     uint32_t deps = lane->deps;
-    for (uint32_t i = 0; sim->keep && i < step->nsrc; i++)
+    if (!sim->keep || !sim->step[lane->at].packets)
+        return deps;
+    const struct plan_step *step = peal_sim_step(sim, lane);
+    const struct plan_operand *operands = operands_of(sim, lane, step);
+    for (uint32_t i = 0; i < step->nsrc; i++)
         if (operands[i].buffer == PLAN_BUF_PACKET)
             deps = peal_sim_deps_join(
                 sim, deps,
@@ -99,22 +117,21 @@ static uint32_t deps_of(struct peal_sim *sim, const struct sim_lane *lane,
 static int later(struct peal_sim *sim, uint32_t index, uint64_t time, enum sim_phase phase)
 {
     sim->lane[index].phase = (uint8_t)phase;
-    peal_sim_push(sim, time, EV_LANE, index, 0);
+    peal_sim_push(sim, time, EV_LANE, index);
     return 0;
 }
 
-static void begin(struct peal_sim *sim, uint32_t index, const struct plan_step *step,
-                  const struct plan_operand *operands)
+static void begin(struct peal_sim *sim, uint32_t index)
 {
     struct sim_lane *lane = &sim->lane[index];
-    uint32_t deps = deps_of(sim, lane, step, operands);
+    uint32_t deps = deps_of(sim, lane);
     if (lane->blocked_at != SIM_NEVER && lane->blocker != SIM_NONE)
         lane->cause = lane->blocker;
     lane->blocked_at = SIM_NEVER;
     lane->blocker = SIM_NONE;
     struct sim_record record = {.start = sim->now,
                                 .begin = sim->now,
-                                .bytes = peal_sim_step_bytes(sim, lane->rank, step, lane->trip),
+                                .bytes = peal_sim_step_bytes(sim, lane),
                                 .pred = lane->cause,
                                 .lane = index,
                                 .step = peal_sim_lane_step(sim, lane),
@@ -125,7 +142,7 @@ static void begin(struct peal_sim *sim, uint32_t index, const struct plan_step *
 }
 
 /* Puts the tile under way; 1: there is nothing to move. */
-static int flow(struct peal_sim *sim, uint32_t index, uint32_t need)
+static int flow(struct peal_sim *sim, uint32_t index)
 {
     struct sim_lane *lane = &sim->lane[index];
     uint64_t bytes = sim->record[lane->record].bytes;
@@ -136,25 +153,24 @@ static int flow(struct peal_sim *sim, uint32_t index, uint32_t need)
         return 0;
     sim->flow[flow].remaining = (double)bytes;
     sim->flow[flow].lane = index;
-    sim->flow[flow].need = need;
+    sim->flow[flow].need = sim->step[lane->at].need;
     sim->flow[flow].record = lane->record;
     lane->phase = SIM_FLOWS;
     peal_sim_flow_begin(sim, flow);
     return 0;
 }
 
-static int finish(struct peal_sim *sim, uint32_t index, const struct plan_step *step,
-                  const struct plan_operand *operands)
+static int finish(struct peal_sim *sim, uint32_t index)
 {
     struct sim_lane *lane = &sim->lane[index];
-    if (!packets_there(sim, index, step, operands, 1))
+    if (!packets_there(sim, index, 1))
         return 0;
     struct sim_record *record = &sim->record[lane->record];
     if (lane->blocked_at != SIM_NEVER) /* its end is due to the last packet */
         record->pred = lane->blocker;
     lane->blocked_at = SIM_NEVER;
     lane->blocker = SIM_NONE;
-    take_packets(sim, lane, step, operands);
+    take_packets(sim, lane);
     record->end = sim->now;
     lane->cause = lane->record;
     lane->deps = peal_sim_deps_one(sim, lane->record);
@@ -166,16 +182,12 @@ static int finish(struct peal_sim *sim, uint32_t index, const struct plan_step *
 int peal_sim_move(struct peal_sim *sim, uint32_t index)
 {
     struct sim_lane *lane = &sim->lane[index];
-    const struct plan_rank *program = &sim->plan->ranks[lane->rank];
-    uint32_t at = peal_sim_lane_step(sim, lane), need_at = sim->step_first[lane->rank] + at;
-    const struct plan_step *step = &program->steps[at];
-    const struct plan_operand *operands = &program->operands[step->operands];
-    const struct sim_need *need = &sim->need[need_at];
+    const struct sim_need *need = &sim->need[sim->step[lane->at].need];
     switch (lane->phase) {
     case SIM_READY:
-        if (!packets_there(sim, index, step, operands, 0))
+        if (!packets_there(sim, index, 0))
             return 0;
-        begin(sim, index, step, operands);
+        begin(sim, index);
         if (sim->status != PEAL_OK)
             return 0;
         if (need->latency && sim->record[lane->record].bytes)
@@ -184,8 +196,8 @@ int peal_sim_move(struct peal_sim *sim, uint32_t index)
     case SIM_LATENCY:
         sim->record[lane->record].begin = sim->now;
         lane->not_before = sim->now + need->gap;
-        send_packets(sim, lane, step, operands, need->alpha, EV_PACKET_BEGUN);
-        if (!flow(sim, index, need_at))
+        send_packets(sim, lane, EV_PACKET_BEGUN);
+        if (!flow(sim, index))
             return 0;
         /* fall through */
     case SIM_FLOWS:
@@ -193,10 +205,10 @@ int peal_sim_move(struct peal_sim *sim, uint32_t index)
             return later(sim, index, lane->not_before, SIM_GAPS);
         /* fall through */
     case SIM_GAPS:
-        send_packets(sim, lane, step, operands, need->alpha, EV_PACKET_ENDED);
+        send_packets(sim, lane, EV_PACKET_ENDED);
         lane->phase = SIM_TAIL;
         /* fall through */
     default:
-        return finish(sim, index, step, operands);
+        return finish(sim, index);
     }
 }

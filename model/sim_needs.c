@@ -94,11 +94,108 @@ static peal_status find_sem(struct peal_sim *sim, uint32_t from, uint32_t to, ui
                        (size_t)sim->sems + 1, sizeof *sim->sem_key, UINT32_MAX / 4));
     PEAL_TRY(peal_grow(sim->ctx, (void **)&sim->sem, &sim->sem_capacity, (size_t)sim->sems + 1,
                        sizeof *sim->sem, UINT32_MAX / 4));
-    sim->sem[sim->sems] = (struct sim_sem){.waiter = SIM_NONE};
+    sim->sem[sim->sems] = (struct sim_sem){.waiter = SIM_NONE, .room = SIM_SEM_OWN};
     sim->sem_key[sim->sems] = key;
     sim->sem_map[at] = ++sim->sems;
     *sem_out = sim->sems - 1;
     return PEAL_OK;
+}
+
+/* ---- bytes */
+
+/* Elements of one byte stand for all types. */
+peal_status peal_sim_cut(const struct peal_plan *plan, uint64_t bytes, uint64_t **chunk_out,
+                         uint32_t *trips_out)
+{
+    const struct plan_collective *what = peal_plan_collective(plan->collective);
+    uint32_t blocks = peal_plan_blocks(plan);
+    uint64_t count = bytes;
+    if (what->block_power == 2)
+        count = count > UINT64_MAX / plan->nranks ? UINT64_MAX : count * plan->nranks;
+    count = count / blocks * blocks;
+    uint64_t *chunk = peal_calloc(plan->ctx, (size_t)plan->nchunks + 1, sizeof *chunk);
+    if (!chunk)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t c = 0; c < plan->nchunks; c++) {
+        uint64_t first, last;
+        peal_plan_chunk(plan, count, 1, c, &first, &last);
+        chunk[c] = last - first;
+    }
+    *trips_out = peal_plan_trips(plan, count, 1);
+    *chunk_out = chunk;
+    return PEAL_OK;
+}
+
+static uint64_t tile_of(const struct peal_plan *plan, uint64_t bytes, uint32_t trip)
+{
+    uint64_t tile = plan->tile_bytes, before = tile * trip;
+    if (!tile)
+        return trip ? 0 : bytes;
+    if (bytes <= before)
+        return 0;
+    return bytes - before < tile ? bytes - before : tile;
+}
+
+uint64_t peal_sim_tile(const struct peal_sim *sim, uint32_t chunk, uint32_t trip)
+{
+    return tile_of(sim->plan, sim->chunk[chunk], trip);
+}
+
+uint64_t peal_sim_moved(const struct peal_plan *plan, const uint64_t *chunk,
+                        const struct plan_step *step, uint32_t trip)
+{
+    uint64_t bytes = 0;
+    for (uint32_t nth = 0; nth <= step->more; nth++)
+        bytes += tile_of(plan, chunk[step->chunk + nth * step->stride], trip);
+    return bytes;
+}
+
+uint64_t peal_sim_held(const struct peal_plan *plan, const uint64_t *chunk,
+                       const struct plan_step *step, const struct plan_operand *operand,
+                       uint32_t trip)
+{
+    uint8_t wire = peal_plan_operand_wire(plan, operand);
+    uint64_t sum = 0;
+    if (!wire)
+        return peal_sim_moved(plan, chunk, step, trip);
+    for (uint32_t nth = 0; nth <= step->more; nth++) {
+        uint64_t bytes = tile_of(plan, chunk[step->chunk + nth * step->stride], trip);
+        sum += peal_plan_wire_bytes(wire, (bytes + 3) / 4);
+    }
+    return sum;
+}
+
+/* The operand that goes over a link, or the source. */
+static const struct plan_operand *carried(const struct plan_step *step,
+                                          const struct plan_operand *operands)
+{
+    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
+        if (operands[i].link != PLAN_NO_LINK)
+            return &operands[i];
+    return operands;
+}
+
+static uint64_t moved_in(const struct peal_sim *sim, uint32_t rank, const struct plan_step *step,
+                         uint32_t trip)
+{
+    const struct plan_operand *operands = &sim->plan->ranks[rank].operands[step->operands];
+    return peal_sim_held(sim->plan, sim->chunk, step, carried(step, operands), trip);
+}
+
+uint64_t peal_sim_step_bytes(const struct peal_sim *sim, const struct sim_lane *lane)
+{
+    if (lane->trip < sim->full_trips)
+        return sim->need[sim->step[lane->at].need].bytes;
+    return moved_in(sim, lane->rank, peal_sim_step(sim, lane), lane->trip);
+}
+
+/* In which all chunks have a whole tile; a plan without tiles has one trip. */
+static uint32_t full_trips(const struct peal_plan *plan, const uint64_t *chunk)
+{
+    uint64_t least = UINT32_MAX;
+    for (uint32_t c = 0; c < plan->nchunks && plan->tile_bytes; c++)
+        least = chunk[c] / plan->tile_bytes < least ? chunk[c] / plan->tile_bytes : least;
+    return plan->tile_bytes ? (uint32_t)least : 1;
 }
 
 /* ---- one step */
@@ -111,7 +208,8 @@ static peal_status check_links(struct peal_sim *sim, peal_diag *diag)
         const struct plan_link *link = &plan->links[i];
         struct topo_path *path = &sim->path[i];
         peal_topo_path(sim->fabric, link->from, link->to, path);
-        if ((uint8_t)path->link_class != link->link_class || (link->direct && !path->direct))
+        if ((uint8_t)path->link_class != link->link_class || (link->direct && !path->direct) ||
+            (link->multicast && !path->multicast))
             return peal_fail(diag, PEAL_ERR_ARG,
                              "the plan is of another machine: from rank %u to rank %u it has %s, "
                              "here is %s",
@@ -197,13 +295,50 @@ static double cap_of(const struct peal_sim *sim, const struct sim_need *need, ui
     return cap;
 }
 
+/* What a group's member carries on its link to the switch: loads leave it, stores reach it, and the
+ * rank that moves has one stream the other way. */
+static peal_status need_member(struct peal_sim *sim, struct sim_need *need, uint32_t self,
+                               uint32_t rank, uint32_t other, int source)
+{
+    uint32_t far = rank == self ? other : self;
+    struct topo_path up, down;
+    peal_topo_path(sim->fabric, rank, far, &up);
+    peal_topo_path(sim->fabric, far, rank, &down);
+    PEAL_TRY(add_use(sim, need, (uint32_t)(source ? up.use[0] : down.use[1]).resource, 1));
+    if (rank != self)
+        return PEAL_OK;
+    return add_use(sim, need, (uint32_t)(source ? down.use[1] : up.use[0]).resource, 1);
+}
+
+/* A step that a switch makes: the lane reads or writes the tile once for all of the group. */
+static peal_status need_group(struct peal_sim *sim, uint32_t rank, const struct plan_step *step,
+                              struct sim_need *need)
+{
+    const struct plan_rank *program = &sim->plan->ranks[rank];
+    const struct plan_operand *operands = &program->operands[step->operands];
+    int folds = step->op == PLAN_LOAD_REDUCE, stores = peal_plan_multicasts(program, step);
+    uint32_t first = folds ? 0 : step->nsrc;
+    uint32_t end = stores ? (uint32_t)step->nsrc + step->ndst : step->nsrc;
+    uint32_t other = operands[first].rank == rank ? operands[first + 1].rank : operands[first].rank;
+    struct topo_path path;
+    peal_topo_path(sim->fabric, rank, other, &path);
+    for (uint32_t i = first; i < end; i++)
+        PEAL_TRY(need_member(sim, need, rank, operands[i].rank, other, i < step->nsrc));
+    need->latency = folds ? ps_of(path.alpha_us) : 0;
+    need->alpha = stores ? ps_of(path.alpha_us) : 0;
+    need->cap = cap_of(sim, need, rank, step->engine, 1 + (stores ? 1.0 : step->ndst));
+    return PEAL_OK;
+}
+
 static peal_status need_move(struct peal_sim *sim, uint32_t rank, uint32_t lane,
                              const struct plan_step *step, struct sim_need *need)
 {
     const struct plan_operand *operands = &sim->plan->ranks[rank].operands[step->operands];
     uint64_t one_gap = 0;
     double touched = 0;
-    need->first_use = sim->uses;
+    need->bytes = moved_in(sim, rank, step, 0);
+    if (peal_plan_op_groups(step->op))
+        return need_group(sim, rank, step, need);
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
         double factor = operands[i].buffer == PLAN_BUF_PACKET ? PACKET_FACTOR : 1;
         touched += factor;
@@ -224,12 +359,11 @@ static peal_status need_move(struct peal_sim *sim, uint32_t rank, uint32_t lane,
     return PEAL_OK;
 }
 
-static peal_status need_signal(struct peal_sim *sim, uint32_t rank, uint32_t lane,
-                               const struct plan_step *step, struct sim_need *need)
+static void need_signal(const struct peal_sim *sim, uint32_t rank, uint32_t lane,
+                        const struct plan_step *step, struct sim_need *need)
 {
-    PEAL_TRY(find_sem(sim, rank, step->peer, step->sem, &need->sem));
     if (step->peer == rank)
-        return PEAL_OK;
+        return;
     struct topo_path path;
     struct topo_engine_cost cost;
     peal_sim_path(sim, rank, step->peer, &path);
@@ -237,24 +371,123 @@ static peal_status need_signal(struct peal_sim *sim, uint32_t rank, uint32_t lan
     need->alpha = ps_of(cost.alpha_us);
     need->gap = ps_of(cost.gap_us);
     need->queue = queue_of(sim, rank, lane, step->engine);
+}
+
+static enum sim_does does(const struct plan_step *step)
+{
+    if (peal_plan_op_moves(step->op))
+        return peal_plan_engine_async(step->engine) ? SIM_ISSUES : SIM_MOVES;
+    return step->op == PLAN_SIGNAL ? SIM_SIGNALS : step->op == PLAN_WAIT ? SIM_WAITS : SIM_AWAITS;
+}
+
+static uint8_t has_packets(const struct plan_rank *program, const struct plan_step *step)
+{
+    const struct plan_operand *operands = &program->operands[step->operands];
+    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
+        if (operands[i].buffer == PLAN_BUF_PACKET)
+            return 1;
+    return 0;
+}
+
+/* ---- steps that take the same share their needs */
+
+static uint64_t hash_need(const struct peal_sim *sim, const struct sim_need *need)
+{
+    uint64_t hash = mix(need->latency ^ mix(need->alpha ^ mix(need->gap ^ mix(need->bytes))));
+    hash = mix(hash ^ need->queue);
+    for (uint32_t u = 0; u < need->uses; u++)
+        hash = mix(hash ^ sim->use[need->first_use + u].resource);
+    return hash;
+}
+
+static int same(double a, double b)
+{
+    return !(a < b) && !(a > b);
+}
+
+static int same_need(const struct peal_sim *sim, const struct sim_need *a, const struct sim_need *b)
+{
+    if (!same(a->cap, b->cap) || a->latency != b->latency || a->alpha != b->alpha ||
+        a->gap != b->gap || a->bytes != b->bytes || a->queue != b->queue || a->uses != b->uses)
+        return 0;
+    for (uint32_t u = 0; u < a->uses; u++) {
+        const struct sim_use *x = &sim->use[a->first_use + u], *y = &sim->use[b->first_use + u];
+        if (x->resource != y->resource || !same(x->weight, y->weight))
+            return 0;
+    }
+    return 1;
+}
+
+static peal_status grow_needs(struct peal_sim *sim)
+{
+    uint32_t buckets = sim->need_buckets ? 2 * sim->need_buckets : 1024;
+    uint32_t *map = peal_calloc(sim->ctx, buckets, sizeof *map);
+    if (!map)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < sim->needs; i++) {
+        uint32_t at = (uint32_t)hash_need(sim, &sim->need[i]) & (buckets - 1);
+        while (map[at])
+            at = (at + 1) & (buckets - 1);
+        map[at] = i + 1;
+    }
+    peal_free(sim->ctx, sim->need_map, sim->need_buckets * sizeof *map);
+    sim->need_map = map;
+    sim->need_buckets = buckets;
     return PEAL_OK;
 }
 
-static peal_status need_lane(struct peal_sim *sim, uint32_t rank, uint32_t lane)
+/* Its uses are the last; they are given up where there is such a need. */
+static peal_status find_need(struct peal_sim *sim, const struct sim_need *need, uint32_t *need_out)
+{
+    if (2 * sim->needs >= sim->need_buckets)
+        PEAL_TRY(grow_needs(sim));
+    uint32_t at = (uint32_t)hash_need(sim, need) & (sim->need_buckets - 1);
+    for (; sim->need_map[at]; at = (at + 1) & (sim->need_buckets - 1))
+        if (same_need(sim, need, &sim->need[sim->need_map[at] - 1])) {
+            sim->uses -= need->uses;
+            *need_out = sim->need_map[at] - 1;
+            return PEAL_OK;
+        }
+    PEAL_TRY(peal_grow(sim->ctx, (void **)&sim->need, &sim->need_capacity, (size_t)sim->needs + 1,
+                       sizeof *sim->need, UINT32_MAX / 4));
+    sim->need[sim->needs] = *need;
+    sim->need_map[at] = ++sim->needs;
+    *need_out = sim->needs - 1;
+    return PEAL_OK;
+}
+
+static peal_status prepare_step(struct peal_sim *sim, uint32_t rank, uint32_t lane,
+                                const struct plan_step *step, struct sim_step *out)
+{
+    struct sim_need need = {.queue = SIM_NONE, .first_use = sim->uses};
+    *out = (struct sim_step){.need = SIM_NONE,
+                             .sem = SIM_NONE,
+                             .lag = step->lag,
+                             .does = (uint8_t)does(step),
+                             .event = step->event,
+                             .what = step->what,
+                             .after = step->after};
+    if (out->does == SIM_WAITS)
+        return find_sem(sim, step->peer, rank, step->sem, &out->sem);
+    if (out->does == SIM_AWAITS)
+        return PEAL_OK;
+    if (out->does == SIM_SIGNALS) {
+        PEAL_TRY(find_sem(sim, rank, step->peer, step->sem, &out->sem));
+        need_signal(sim, rank, lane, step, &need);
+    } else {
+        out->packets = has_packets(&sim->plan->ranks[rank], step);
+        PEAL_TRY(need_move(sim, rank, lane, step, &need));
+    }
+    return find_need(sim, &need, &out->need);
+}
+
+static peal_status prepare_lane(struct peal_sim *sim, uint32_t rank, uint32_t lane)
 {
     const struct plan_rank *program = &sim->plan->ranks[rank];
     const struct plan_lane *steps = &program->lanes[lane - sim->lane_first[rank]];
-    for (uint32_t i = 0; i < steps->pre + steps->body + steps->post; i++) {
-        const struct plan_step *step = &program->steps[steps->first + i];
-        struct sim_need *need = &sim->need[sim->step_first[rank] + steps->first + i];
-        *need = (struct sim_need){.queue = SIM_NONE, .sem = SIM_NONE};
-        if (peal_plan_op_moves(step->op))
-            PEAL_TRY(need_move(sim, rank, lane, step, need));
-        else if (step->op == PLAN_SIGNAL)
-            PEAL_TRY(need_signal(sim, rank, lane, step, need));
-        else if (step->op == PLAN_WAIT)
-            PEAL_TRY(find_sem(sim, step->peer, rank, step->sem, &need->sem));
-    }
+    for (uint32_t i = 0; i < steps->pre + steps->body + steps->post; i++)
+        PEAL_TRY(prepare_step(sim, rank, lane, &program->steps[steps->first + i],
+                              &sim->step[sim->step_first[rank] + steps->first + i]));
     return PEAL_OK;
 }
 
@@ -300,88 +533,8 @@ static peal_status make_resources(struct peal_sim *sim)
         double gbs = i < count ? peal_topo_resource_gbs(sim->fabric, i)
                                : peal_topo_reduce_gbs(sim->fabric, i - (uint32_t)count);
         sim->resource[i].capacity = bytes_per_ps(gbs);
-        sim->resource[i].first = SIM_NONE;
     }
     return PEAL_OK;
-}
-
-/* Elements of one byte stand for all types. */
-peal_status peal_sim_cut(const struct peal_plan *plan, uint64_t bytes, uint64_t **chunk_out,
-                         uint32_t *trips_out)
-{
-    const struct plan_collective *what = peal_plan_collective(plan->collective);
-    uint32_t blocks = peal_plan_blocks(plan);
-    uint64_t count = bytes;
-    if (what->block_power == 2)
-        count = count > UINT64_MAX / plan->nranks ? UINT64_MAX : count * plan->nranks;
-    count = count / blocks * blocks;
-    uint64_t *chunk = peal_calloc(plan->ctx, (size_t)plan->nchunks + 1, sizeof *chunk);
-    if (!chunk)
-        return PEAL_ERR_MEMORY;
-    for (uint32_t c = 0; c < plan->nchunks; c++) {
-        uint64_t first, last;
-        peal_plan_chunk(plan, count, 1, c, &first, &last);
-        chunk[c] = last - first;
-    }
-    *trips_out = peal_plan_trips(plan, count, 1);
-    *chunk_out = chunk;
-    return PEAL_OK;
-}
-
-static uint64_t tile_of(const struct peal_plan *plan, uint64_t bytes, uint32_t trip)
-{
-    uint64_t tile = plan->tile_bytes, before = tile * trip;
-    if (!tile)
-        return trip ? 0 : bytes;
-    if (bytes <= before)
-        return 0;
-    return bytes - before < tile ? bytes - before : tile;
-}
-
-uint64_t peal_sim_tile(const struct peal_sim *sim, uint32_t chunk, uint32_t trip)
-{
-    return tile_of(sim->plan, sim->chunk[chunk], trip);
-}
-
-uint64_t peal_sim_moved(const struct peal_plan *plan, const uint64_t *chunk,
-                        const struct plan_step *step, uint32_t trip)
-{
-    uint64_t bytes = 0;
-    for (uint32_t nth = 0; nth <= step->more; nth++)
-        bytes += tile_of(plan, chunk[step->chunk + nth * step->stride], trip);
-    return bytes;
-}
-
-uint64_t peal_sim_held(const struct peal_plan *plan, const uint64_t *chunk,
-                       const struct plan_step *step, const struct plan_operand *operand,
-                       uint32_t trip)
-{
-    uint8_t wire = peal_plan_operand_wire(plan, operand);
-    uint64_t sum = 0;
-    if (!wire)
-        return peal_sim_moved(plan, chunk, step, trip);
-    for (uint32_t nth = 0; nth <= step->more; nth++) {
-        uint64_t bytes = tile_of(plan, chunk[step->chunk + nth * step->stride], trip);
-        sum += peal_plan_wire_bytes(wire, (bytes + 3) / 4);
-    }
-    return sum;
-}
-
-/* The operand that goes over a link, or the source. */
-static const struct plan_operand *carried(const struct plan_step *step,
-                                          const struct plan_operand *operands)
-{
-    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
-        if (operands[i].link != PLAN_NO_LINK)
-            return &operands[i];
-    return operands;
-}
-
-uint64_t peal_sim_step_bytes(const struct peal_sim *sim, uint32_t rank,
-                             const struct plan_step *step, uint32_t trip)
-{
-    const struct plan_operand *operands = &sim->plan->ranks[rank].operands[step->operands];
-    return peal_sim_held(sim->plan, sim->chunk, step, carried(step, operands), trip);
 }
 
 static peal_status make_slots(struct peal_sim *sim)
@@ -411,7 +564,8 @@ static peal_status make_lanes(struct peal_sim *sim)
     sim->queues = plan->nranks * PEAL_ENGINE_COUNT + sim->lanes;
     sim->lane = peal_calloc(sim->ctx, sim->lanes, sizeof *sim->lane);
     sim->queue = peal_calloc(sim->ctx, sim->queues, sizeof *sim->queue);
-    if (!sim->lane || !sim->queue)
+    sim->event = peal_calloc(sim->ctx, (size_t)sim->lanes * PLAN_EVENTS_MAX, sizeof *sim->event);
+    if (!sim->lane || !sim->queue || !sim->event)
         return PEAL_ERR_MEMORY;
     for (uint32_t q = 0; q < sim->queues; q++)
         sim->queue[q].head = sim->queue[q].tail = SIM_NONE;
@@ -419,12 +573,16 @@ static peal_status make_lanes(struct peal_sim *sim)
         for (uint32_t l = sim->lane_first[r]; l < sim->lane_first[r + 1]; l++) {
             struct sim_lane *lane = &sim->lane[l];
             lane->rank = r;
-            lane->index = l - sim->lane_first[r];
+            const struct plan_lane *steps = &plan->ranks[r].lanes[l - sim->lane_first[r]];
+            lane->index = (uint16_t)(l - sim->lane_first[r]);
+            lane->at = sim->step_first[r] + steps->first;
+            lane->end = lane->at + steps->pre;
             lane->cause = lane->deps = lane->record = lane->blocker = SIM_NONE;
             lane->blocked_at = SIM_NEVER;
             lane->on_event = PLAN_NO_EVENT;
             for (uint32_t e = 0; e < PLAN_EVENTS_MAX; e++)
-                lane->event[e] = (struct sim_event){SIM_NONE, SIM_NONE, 1, 1};
+                *peal_sim_event_of(sim, l, (uint8_t)e) =
+                    (struct sim_event){SIM_NONE, SIM_NONE, 1, 1};
         }
     return PEAL_OK;
 }
@@ -435,16 +593,17 @@ static peal_status prepare(struct peal_sim *sim, peal_diag *diag)
     PEAL_TRY(index_ranks(sim));
     PEAL_TRY(make_resources(sim));
     sim->path = peal_calloc(sim->ctx, plan->nlinks, sizeof *sim->path);
-    sim->need = peal_calloc(sim->ctx, sim->step_first[plan->nranks], sizeof *sim->need);
-    sim->needs = sim->step_first[plan->nranks];
-    if (!sim->path || !sim->need)
+    sim->step = peal_calloc(sim->ctx, sim->step_first[plan->nranks], sizeof *sim->step);
+    sim->steps = sim->step_first[plan->nranks];
+    if (!sim->path || !sim->step)
         return PEAL_ERR_MEMORY;
     PEAL_TRY(check_links(sim, diag));
     PEAL_TRY(index_links(sim));
+    PEAL_TRY(peal_sim_cut(plan, sim->bytes, &sim->chunk, &sim->trips));
+    sim->full_trips = full_trips(plan, sim->chunk);
     for (uint32_t r = 0; r < plan->nranks; r++)
         for (uint32_t l = sim->lane_first[r]; l < sim->lane_first[r + 1]; l++)
-            PEAL_TRY(need_lane(sim, r, l));
-    PEAL_TRY(peal_sim_cut(plan, sim->bytes, &sim->chunk, &sim->trips));
+            PEAL_TRY(prepare_lane(sim, r, l));
     PEAL_TRY(make_slots(sim));
     return make_lanes(sim);
 }

@@ -95,18 +95,49 @@ static peal_status find_critical(struct peal_sim *sim)
     return sim->status;
 }
 
+/* Records by when they start: dealt to shares of the time, in each of which there are a few. */
+static uint32_t share_of(const struct peal_sim *sim, uint32_t record, uint32_t shares)
+{
+    double part = (double)sim->record[record].start / ((double)sim->time + 1);
+    return part < 1 ? (uint32_t)(part * shares) : shares - 1;
+}
+
+static void deal_records(struct peal_sim *sim, uint32_t *first, uint32_t shares)
+{
+    for (uint32_t i = 0; i < sim->records; i++)
+        first[share_of(sim, i, shares) + 1]++;
+    for (uint32_t s = 0; s < shares; s++)
+        first[s + 1] += first[s];
+    for (uint32_t i = 0; i < sim->records; i++)
+        sim->by_start[first[share_of(sim, i, shares)]++] = i;
+    for (uint32_t s = shares; s-- > 0;) /* each is where the next one began */
+        first[s + 1] = first[s];
+    first[0] = 0;
+    for (uint32_t s = 0; s < shares; s++)
+        sort(sim, &sim->by_start[first[s]], first[s + 1] - first[s], starts_before);
+}
+
+static peal_status list_records(struct peal_sim *sim)
+{
+    uint32_t shares = sim->records / 4 + 1;
+    size_t room = (size_t)shares + 1;
+    uint32_t *first = peal_calloc(sim->ctx, room, sizeof *first);
+    sim->by_start = peal_calloc(sim->ctx, sim->records, sizeof *sim->by_start);
+    if (sim->by_start) {
+        sim->records_sorted = sim->records;
+        if (first)
+            deal_records(sim, first, shares);
+    }
+    peal_status status = first && sim->by_start ? PEAL_OK : PEAL_ERR_MEMORY;
+    peal_free(sim->ctx, first, room * sizeof *first);
+    return status;
+}
+
 peal_status peal_sim_results(struct peal_sim *sim)
 {
     PEAL_TRY(list_links(sim));
     PEAL_TRY(find_critical(sim));
-    sim->by_start = peal_calloc(sim->ctx, sim->records, sizeof *sim->by_start);
-    if (!sim->by_start)
-        return PEAL_ERR_MEMORY;
-    sim->records_sorted = sim->records;
-    for (uint32_t i = 0; i < sim->records; i++)
-        sim->by_start[i] = i;
-    sort(sim, sim->by_start, sim->records, starts_before);
-    return PEAL_OK;
+    return list_records(sim);
 }
 
 const char *peal_sim_name_of(const struct peal_sim *sim, uint32_t resource)

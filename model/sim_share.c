@@ -57,9 +57,9 @@ static void collect(struct peal_sim *sim, uint32_t f, uint32_t r)
                 if (joins(sim, flow, &use[u]))
                     add_resource(sim, use[u].resource);
         } else {
-            uint32_t node = sim->resource[sim->part_resource.at[r++]].first;
-            for (; node != SIM_NONE; node = sim->node[node].after)
-                add_flow(sim, sim->node[node].flow);
+            const struct sim_resource *resource = &sim->resource[sim->part_resource.at[r++]];
+            for (uint32_t i = resource->flows; i-- > 0;)
+                add_flow(sim, resource->on[i].flow);
         }
     }
 }
@@ -99,8 +99,8 @@ static void open_levels(struct peal_sim *sim)
         struct sim_resource *r = &sim->resource[sim->part_resource.at[i]];
         r->left = r->capacity;
         r->weights = 0;
-        for (uint32_t node = r->first; node != SIM_NONE; node = sim->node[node].after)
-            r->weights += sim->node[node].weight;
+        for (uint32_t k = r->flows; k-- > 0;)
+            r->weights += r->on[k].weight;
         r->level = level_of(r);
         peal_sim_append(sim, &sim->levels, sim->part_resource.at[i]);
     }
@@ -199,10 +199,10 @@ static void fill(struct peal_sim *sim)
         }
         /* Equal but for rounding is equal: what is alike ends at the same time. */
         level = next > level * EQUAL || next < level / EQUAL ? next : level;
-        uint32_t node = sim->resource[sim->levels.at[0]].first;
-        for (; node != SIM_NONE; node = sim->node[node].after)
-            if (sim->flow[sim->node[node].flow].share < 0)
-                give(sim, sim->node[node].flow, level);
+        const struct sim_resource *full = &sim->resource[sim->levels.at[0]];
+        for (uint32_t i = full->flows; i-- > 0;)
+            if (sim->flow[full->on[i].flow].share < 0)
+                give(sim, full->on[i].flow, level);
     }
 }
 

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Semaphores: signals arrive in the order they were issued, a start-up after they were raised;
- * one behind a transfer is raised when that is delivered. */
+/*
+ * Semaphores: signals arrive in the order they were issued, a start-up after they were raised;
+ * one behind a transfer is raised when that is delivered. When a signal arrives is known once it
+ * is raised, so it is no event unless a lane stands for it.
+ */
 #include "model.h"
 
 #include <string.h>
 
-static struct sim_arrival *arrival_at(const struct sim_sem *sem, uint64_t number)
+static struct sim_arrival *arrival_at(struct sim_sem *sem, uint64_t number)
 {
-    return &sem->ring[number & (sem->room - 1)];
+    struct sim_arrival *ring = sem->ring ? sem->ring : sem->own;
+    return &ring[number & (sem->room - 1)];
 }
 
 static int make_room(struct peal_sim *sim, struct sim_sem *sem)
 {
     if (sem->issued - sem->first < sem->room)
         return 1;
-    uint32_t room = sem->room ? 2 * sem->room : 2;
+    uint32_t room = 2 * sem->room;
     struct sim_arrival *ring = peal_calloc(sim->ctx, room, sizeof *ring);
     if (!ring) {
         sim->status = PEAL_ERR_MEMORY;
@@ -28,6 +32,13 @@ static int make_room(struct peal_sim *sim, struct sim_sem *sem)
     return 1;
 }
 
+/* The waiter is woken when what it stands for is there. */
+static void call(struct peal_sim *sim, uint32_t index)
+{
+    const struct sim_arrival *last = arrival_at(&sim->sem[index], sim->sem[index].needed - 1);
+    peal_sim_push_at(sim, &(struct sim_due){last->arrival, last->order, EV_SIGNAL, index});
+}
+
 void peal_sim_raise(struct peal_sim *sim, uint32_t index, uint64_t number, uint64_t time)
 {
     struct sim_sem *sem = &sim->sem[index];
@@ -37,30 +48,40 @@ void peal_sim_raise(struct peal_sim *sim, uint32_t index, uint64_t number, uint6
         if (arrival->arrival < sem->last)
             arrival->arrival = sem->last;
         sem->last = arrival->arrival;
-        peal_sim_push(sim, arrival->arrival, EV_SIGNAL, index, 0);
+        arrival->order = ++sim->order;
+        if (sem->waiter != SIM_NONE && sem->raised == sem->needed)
+            call(sim, index);
     }
 }
 
 void peal_sim_arrived(struct peal_sim *sim, uint32_t index)
 {
-    struct sim_sem *sem = &sim->sem[index];
-    uint32_t waiter = sem->waiter;
-    sem->arrived++;
-    if (waiter == SIM_NONE)
-        return;
-    sem->waiter = SIM_NONE;
-    sem->waits--; /* it asks again */
-    peal_sim_lane_run(sim, waiter);
+    uint32_t waiter = sim->sem[index].waiter;
+    sim->sem[index].waiter = SIM_NONE;
+    peal_sim_lane_run(sim, waiter); /* it asks again */
+}
+
+/* 1: that many have arrived. */
+static int arrived(const struct peal_sim *sim, struct sim_sem *sem, uint64_t needed)
+{
+    if (needed <= sem->first)
+        return 1;
+    if (sem->raised < needed)
+        return 0;
+    const struct sim_arrival *last = arrival_at(sem, needed - 1);
+    return last->arrival < sim->now || (last->arrival == sim->now && last->order <= sim->present);
 }
 
 /* ---- signal */
 
 /* 1: the lane's last step moved data to the rank that is told: the flag comes with it. */
-static int rides(const struct peal_sim *sim, const struct sim_lane *lane,
-                 const struct plan_step *step, uint32_t *record)
+static int rides(const struct peal_sim *sim, uint32_t index, const struct plan_step *step,
+                 uint32_t *record)
 {
+    const struct sim_lane *lane = &sim->lane[index];
     const struct plan_rank *program = &sim->plan->ranks[lane->rank];
-    *record = step->after != PLAN_NO_EVENT ? lane->event[step->after].record : lane->record;
+    *record = step->after != PLAN_NO_EVENT ? peal_sim_event_of(sim, index, step->after)->record
+                                           : lane->record;
     if (step->after != PLAN_NO_EVENT)
         return *record != SIM_NONE;
     if (*record == SIM_NONE || lane->cause != *record)
@@ -73,10 +94,10 @@ static int rides(const struct peal_sim *sim, const struct sim_lane *lane,
 }
 
 /* What a signal leaves behind when all is kept, and what it lets its waiter know. */
-static void keep(struct peal_sim *sim, uint32_t index, const struct plan_step *step,
-                 struct sim_arrival *arrival)
+static void keep(struct peal_sim *sim, uint32_t index, struct sim_arrival *arrival)
 {
     struct sim_lane *lane = &sim->lane[index];
+    const struct plan_step *step = peal_sim_step(sim, lane);
     struct sim_record record = {.start = sim->now,
                                 .pred = arrival->cause,
                                 .lane = index,
@@ -86,7 +107,7 @@ static void keep(struct peal_sim *sim, uint32_t index, const struct plan_step *s
                                 .kind = SIM_SIGNAL,
                                 .event = PLAN_NO_EVENT};
     uint32_t behind;
-    int riding = rides(sim, lane, step, &behind);
+    int riding = rides(sim, index, step, &behind);
     record.rides = (uint8_t)(riding || step->peer == lane->rank);
     arrival->record = peal_sim_record(sim, &record, lane->deps);
     arrival->deps = step->after != PLAN_NO_EVENT && riding ? peal_sim_deps_one(sim, behind)
@@ -131,28 +152,34 @@ static uint64_t leaves(struct peal_sim *sim, struct sim_lane *lane, const struct
 int peal_sim_signal(struct peal_sim *sim, uint32_t index)
 {
     struct sim_lane *lane = &sim->lane[index];
-    uint32_t at = peal_sim_lane_step(sim, lane);
-    const struct plan_step *step = &sim->plan->ranks[lane->rank].steps[at];
-    const struct sim_need *need = &sim->need[sim->step_first[lane->rank] + at];
-    struct sim_sem *sem = &sim->sem[need->sem];
+    const struct sim_step *step = &sim->step[lane->at];
+    const struct sim_need *need = &sim->need[step->need];
+    struct sim_sem *sem = &sim->sem[step->sem];
     if (need->queue == SIM_NONE && need->gap && sim->now < lane->next_issue) {
-        peal_sim_push(sim, lane->next_issue, EV_LANE, index, 0);
+        peal_sim_push(sim, lane->next_issue, EV_LANE, index);
         return 0;
     }
     if (!make_room(sim, sem))
         return 0;
     uint64_t number = sem->issued++;
     struct sim_arrival *arrival = arrival_at(sem, number);
-    *arrival = (struct sim_arrival){SIM_NEVER, sim->now,   lane->cause, index,
-                                    at,        lane->trip, SIM_NONE,    SIM_NONE};
-    const struct sim_event *event = step->after != PLAN_NO_EVENT ? &lane->event[step->after] : NULL;
+    *arrival = (struct sim_arrival){.arrival = SIM_NEVER,
+                                    .issued = sim->now,
+                                    .cause = lane->cause,
+                                    .lane = index,
+                                    .step = peal_sim_lane_step(sim, lane),
+                                    .trip = lane->trip,
+                                    .record = SIM_NONE,
+                                    .deps = SIM_NONE};
+    const struct sim_event *event =
+        step->after != PLAN_NO_EVENT ? peal_sim_event_of(sim, index, step->after) : NULL;
     if (event && event->record != SIM_NONE)
         arrival->cause = event->record;
     if (sim->keep)
-        keep(sim, index, step, arrival);
+        keep(sim, index, arrival);
     if (event && !event->delivered)
-        return attach(sim, event->flow, need->sem, number);
-    peal_sim_raise(sim, need->sem, number, leaves(sim, lane, need) + need->alpha);
+        return attach(sim, event->flow, step->sem, number);
+    peal_sim_raise(sim, step->sem, number, leaves(sim, lane, need) + need->alpha);
     return 1;
 }
 
@@ -187,16 +214,19 @@ static void passed(struct peal_sim *sim, uint32_t index, const struct sim_arriva
 int peal_sim_wait(struct peal_sim *sim, uint32_t index)
 {
     struct sim_lane *lane = &sim->lane[index];
-    uint32_t at = peal_sim_lane_step(sim, lane);
-    const struct plan_step *step = &sim->plan->ranks[lane->rank].steps[at];
-    struct sim_sem *sem = &sim->sem[sim->need[sim->step_first[lane->rank] + at].sem];
-    uint64_t waits = ++sem->waits;
+    const struct sim_step *step = &sim->step[lane->at];
+    struct sim_sem *sem = &sim->sem[step->sem];
+    uint64_t waits = sem->waits + 1;
     uint64_t needed = waits > step->lag ? waits - step->lag : 0;
-    if (sem->arrived < needed) {
+    if (!arrived(sim, sem, needed)) {
         sem->waiter = index;
+        sem->needed = needed;
         peal_sim_block(sim, lane);
+        if (sem->raised >= needed)
+            call(sim, step->sem);
         return 0;
     }
+    sem->waits = waits;
     if (needed > sem->first) {
         passed(sim, index, arrival_at(sem, needed - 1));
         sem->first = needed;

@@ -17,7 +17,7 @@ static uint32_t engine_of(const struct sim_queue *queue, const struct peal_sim *
 int peal_sim_await(struct peal_sim *sim, uint32_t index, uint8_t event, uint8_t what)
 {
     struct sim_lane *lane = &sim->lane[index];
-    const struct sim_event *e = &lane->event[event];
+    const struct sim_event *e = peal_sim_event_of(sim, index, event);
     if (!(what ? e->delivered : e->free)) {
         lane->on_event = event;
         lane->on_what = what;
@@ -35,23 +35,23 @@ int peal_sim_await(struct peal_sim *sim, uint32_t index, uint8_t event, uint8_t 
 static void wake(struct peal_sim *sim, uint32_t index, uint8_t event)
 {
     const struct sim_lane *lane = &sim->lane[index];
-    if (lane->on_event == event && (lane->on_what ? lane->event[event].delivered : 1))
+    if (lane->on_event == event &&
+        (lane->on_what ? peal_sim_event_of(sim, index, event)->delivered : 1))
         peal_sim_lane_run(sim, index);
 }
 
 int peal_sim_issue(struct peal_sim *sim, uint32_t index)
 {
     struct sim_lane *lane = &sim->lane[index];
-    uint32_t at = peal_sim_lane_step(sim, lane), need_at = sim->step_first[lane->rank] + at;
-    const struct plan_step *step = &sim->plan->ranks[lane->rank].steps[at];
-    const struct sim_need *need = &sim->need[need_at];
+    const struct sim_step *step = &sim->step[lane->at];
+    const struct sim_need *need = &sim->need[step->need];
     if (!peal_sim_await(sim, index, step->event, 1))
         return 0;
     struct sim_record record = {.start = sim->now,
-                                .bytes = peal_sim_step_bytes(sim, lane->rank, step, lane->trip),
+                                .bytes = peal_sim_step_bytes(sim, lane),
                                 .pred = lane->blocker != SIM_NONE ? lane->blocker : lane->cause,
                                 .lane = index,
-                                .step = at,
+                                .step = peal_sim_lane_step(sim, lane),
                                 .trip = lane->trip,
                                 .kind = SIM_TRANSFER,
                                 .event = step->event};
@@ -62,14 +62,14 @@ int peal_sim_issue(struct peal_sim *sim, uint32_t index)
     struct sim_flow *f = &sim->flow[flow];
     f->remaining = (double)record.bytes;
     f->lane = index;
-    f->need = need_at;
+    f->need = step->need;
     f->record = kept;
     f->event = step->event;
-    lane->event[step->event] = (struct sim_event){flow, kept, 0, 0};
+    *peal_sim_event_of(sim, index, step->event) = (struct sim_event){flow, kept, 0, 0};
     struct sim_queue *queue = &sim->queue[need->queue];
     uint64_t start = queue->next > sim->now ? queue->next : sim->now;
     queue->next = start + need->gap;
-    peal_sim_push(sim, start + need->latency, EV_START, flow, 0);
+    peal_sim_push(sim, start + need->latency, EV_START, flow);
     return 1;
 }
 
@@ -106,14 +106,14 @@ void peal_sim_transfer_ended(struct peal_sim *sim, uint32_t flow)
     struct sim_queue *queue = &sim->queue[need->queue];
     uint32_t lane = f->lane, next = queue->head;
     uint8_t event = f->event;
-    peal_sim_push(sim, sim->now + need->alpha, EV_DELIVERED, flow, 0);
+    peal_sim_push(sim, sim->now + need->alpha, EV_DELIVERED, flow);
     queue->active--;
     if (next != SIM_NONE) {
         queue->head = sim->flow[next].next;
         queue->active++;
         begin(sim, next);
     }
-    sim->lane[lane].event[event].free = 1;
+    peal_sim_event_of(sim, lane, event)->free = 1;
     wake(sim, lane, event);
 }
 
@@ -123,7 +123,7 @@ void peal_sim_delivered(struct peal_sim *sim, uint32_t flow)
     uint32_t lane = f->lane, at = f->signals;
     uint8_t event = f->event;
     sim->record[f->record].end = sim->now;
-    sim->lane[lane].event[event].delivered = 1;
+    peal_sim_event_of(sim, lane, event)->delivered = 1;
     peal_sim_ended(sim, f->record);
     while (at != SIM_NONE) {
         struct sim_attached attached = sim->attached[at];

@@ -522,6 +522,7 @@ static peal_status read_link(struct assembler *as)
     PEAL_TRY(peal_asm_choose(in, &classes, &link_class));
     link.link_class = (uint8_t)link_class;
     link.direct = (uint8_t)peal_asm_accept(in, "direct");
+    link.multicast = (uint8_t)(link.direct && peal_asm_accept(in, "multicast"));
     peal_asm_skip(in);
     if (in->at < in->bytes && in->text[in->at] == '"')
         PEAL_TRY(peal_asm_quoted(in, link.via, sizeof link.via));

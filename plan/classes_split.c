@@ -155,6 +155,9 @@ static peal_status use_all(struct splitter *s)
         const struct plan_lane *lane = &s->program->lanes[l];
         for (uint32_t i = 0; i < lane_length(lane); i++) {
             const struct plan_step *step = &s->program->steps[lane->first + i];
+            if (peal_plan_op_groups(step->op))
+                return peal_classes_refuse(s->c,
+                                           "plans whose switches fold are not proven by classes");
             if (peal_plan_op_moves(step->op))
                 PEAL_TRY(use_data(s, l, step));
             else if (step->op != PLAN_AWAIT)

@@ -177,6 +177,8 @@ static peal_status get_link(struct reader *in, struct plan_link *link)
     PEAL_TRY(get_u32(in, &link->to));
     PEAL_TRY(get_byte(in, &link->link_class));
     PEAL_TRY(get_byte(in, &link->direct));
+    link->multicast = link->direct >> 1;
+    link->direct &= 1;
     return get_text(in, link->via, sizeof link->via);
 }
 
@@ -321,7 +323,7 @@ static peal_status get_operands(struct reader *in, const struct peal_plan *plan,
 static peal_status get_data(struct reader *in, const struct peal_plan *plan, uint32_t rank,
                             struct plan_step *step, uint32_t mark)
 {
-    if (mark && (step->op < PLAN_REDUCE || peal_plan_op_converts(step->op)))
+    if (mark && !peal_plan_op_folds(step->op))
         return broken(in, "a step has unknown bits");
     step->flags = mark ? PLAN_FLAG_FINAL : 0;
     if (peal_plan_engine_async(step->engine))
@@ -329,9 +331,9 @@ static peal_status get_data(struct reader *in, const struct peal_plan *plan, uin
     PEAL_TRY(get_u32(in, &step->chunk));
     step->nsrc = 1;
     step->ndst = 1;
-    if (step->op == PLAN_REDUCE)
+    if (step->op == PLAN_REDUCE || step->op == PLAN_LOAD_REDUCE)
         PEAL_TRY(get_byte(in, &step->nsrc));
-    if (step->op <= PLAN_REDUCE || peal_plan_op_converts(step->op))
+    if (step->op != PLAN_PUT_REDUCE && step->op != PLAN_GET_REDUCE)
         PEAL_TRY(get_byte(in, &step->ndst));
     return get_operands(in, plan, rank, step);
 }

@@ -63,7 +63,7 @@ static void put_link(struct peal_buf *out, const struct plan_link *link)
     put_varint(out, link->from);
     put_varint(out, link->to);
     put_byte(out, link->link_class);
-    put_byte(out, link->direct);
+    put_byte(out, link->direct | (uint32_t)link->multicast << 1);
     put_text(out, link->via);
 }
 
@@ -158,9 +158,9 @@ static void put_data(struct peal_buf *out, const struct plan_rank *rank,
     if (peal_plan_engine_async(step->engine))
         put_byte(out, step->event);
     put_varint(out, step->chunk);
-    if (step->op == PLAN_REDUCE)
+    if (step->op == PLAN_REDUCE || step->op == PLAN_LOAD_REDUCE)
         put_byte(out, step->nsrc);
-    if (step->op <= PLAN_REDUCE || peal_plan_op_converts(step->op))
+    if (step->op != PLAN_PUT_REDUCE && step->op != PLAN_GET_REDUCE)
         put_byte(out, step->ndst);
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
         put_operand(out, &rank->operands[step->operands + i], step->chunk);

@@ -166,12 +166,54 @@ static peal_status check_operand_link(const struct form *form, const struct plan
 
 /* ---- steps */
 
+/* One place of plain memory on each of several ranks, this one among them, in rising order. */
+static peal_status check_group(const struct form *form, const struct plan_operand *member,
+                               uint32_t count)
+{
+    int own = 0;
+    if (count < 2)
+        return wrong(form, "a group has at least two ranks");
+    for (uint32_t i = 0; i < count; i++) {
+        own |= member[i].rank == form->rank;
+        if (i && member[i].rank <= member[i - 1].rank)
+            return wrong(form, "the ranks of a group rise");
+        if (member[i].buffer == PLAN_BUF_PACKET)
+            return wrong(form, "packets are not moved by a group");
+        if (member[i].buffer != member->buffer || member[i].index != member->index ||
+            member[i].slot != member->slot)
+            return wrong(form, "a group has one place on all its ranks");
+    }
+    return own ? PEAL_OK : wrong(form, "a rank moves for groups that it is in");
+}
+
+static peal_status check_groups(const struct form *form, uint32_t remote_src, uint32_t remote_dst)
+{
+    const struct plan_step *step = form->step;
+    const struct plan_operand *src = &form->program->operands[step->operands];
+    const struct plan_operand *dst = src + step->nsrc;
+    if (step->op == PLAN_MULTICAST && (step->nsrc != 1 || remote_src))
+        return wrong(form, "multicast has one source, of its own rank");
+    if (step->op == PLAN_LOAD_REDUCE)
+        PEAL_TRY(check_group(form, src, step->nsrc));
+    if (step->op == PLAN_LOAD_REDUCE && !remote_dst)
+        return PEAL_OK;
+    PEAL_TRY(check_group(form, dst, step->ndst));
+    for (uint32_t i = 0; step->op == PLAN_LOAD_REDUCE && i < step->ndst; i++)
+        if (step->ndst != step->nsrc || src[i].rank != dst[i].rank)
+            return wrong(form, "what is folded from a group is stored to the same group");
+    return PEAL_OK;
+}
+
 static peal_status check_shape(const struct form *form, uint32_t remote_src, uint32_t remote_dst)
 {
     const struct plan_step *step = form->step;
     int folds = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
     if (step->nsrc == 0 || step->ndst == 0)
         return wrong(form, "a data step needs a source and a destination");
+    if (step->flags && (!peal_plan_op_folds(step->op) || step->flags != PLAN_FLAG_FINAL))
+        return wrong(form, "only a reduction has a flag, final");
+    if (peal_plan_op_groups(step->op))
+        return check_groups(form, remote_src, remote_dst);
     if (step->op != PLAN_REDUCE && step->nsrc != 1)
         return wrong(form, "only reduce has several sources");
     if (folds && step->ndst != 1)
@@ -186,9 +228,6 @@ static peal_status check_shape(const struct form *form, uint32_t remote_src, uin
         return wrong(form, "pack and unpack read their own rank's memory");
     if (step->op == PLAN_UNPACK && remote_dst)
         return wrong(form, "unpack writes its own rank's memory");
-    if (step->flags && (step->op < PLAN_REDUCE || peal_plan_op_converts(step->op) ||
-                        step->flags != PLAN_FLAG_FINAL))
-        return wrong(form, "only a reduction has a flag, final");
     return PEAL_OK;
 }
 
@@ -232,6 +271,11 @@ static peal_status check_formats(const struct form *form, struct formats found)
         return found.src != plain && found.dst == plain
                    ? PEAL_OK
                    : wrong(form, "unpack takes a wire slot to plain destinations");
+    case PLAN_MULTICAST:
+    case PLAN_LOAD_REDUCE:
+        return found.src == plain && found.dst == plain
+                   ? PEAL_OK
+                   : wrong(form, "wire slots are not moved by a group");
     case PLAN_REDUCE:
         return found.dst == plain ? PEAL_OK
                                   : wrong(form, "a reduction is stored as plain elements; pack it");
@@ -490,10 +534,11 @@ static peal_status check_links(const struct form *form)
         PEAL_TRY(check_below(form, "a link's rank", link->to, plan->nranks));
         PEAL_TRY(check_below(form, "a link's class", link->link_class, PEAL_LINK_CLASS_COUNT));
         PEAL_TRY(check_below(form, "a link's field direct", link->direct, 2));
+        PEAL_TRY(check_below(form, "a link's field multicast", link->multicast, link->direct + 1u));
         if (link->from == link->to)
             return wrong(form, "a link runs from a rank to itself");
         if (!text_ok(link->via, sizeof link->via))
-            return wrong(form, "via is printable ASCII without quotes, of at most 89 bytes");
+            return wrong(form, "via is printable ASCII without quotes, of at most 88 bytes");
     }
     return PEAL_OK;
 }

@@ -154,6 +154,27 @@ int peal_plan_op_converts(uint8_t op)
     return op == PLAN_PACK || op == PLAN_UNPACK;
 }
 
+int peal_plan_op_folds(uint8_t op)
+{
+    return op == PLAN_REDUCE || op == PLAN_PUT_REDUCE || op == PLAN_GET_REDUCE ||
+           op == PLAN_LOAD_REDUCE;
+}
+
+int peal_plan_op_groups(uint8_t op)
+{
+    return op == PLAN_MULTICAST || op == PLAN_LOAD_REDUCE;
+}
+
+int peal_plan_multicasts(const struct plan_rank *rank, const struct plan_step *step)
+{
+    if (step->op == PLAN_MULTICAST)
+        return 1;
+    for (uint32_t i = 0; step->op == PLAN_LOAD_REDUCE && i < step->ndst; i++)
+        if (rank->operands[step->operands + step->nsrc + i].link != PLAN_NO_LINK)
+            return 1;
+    return 0;
+}
+
 uint8_t peal_plan_wire(const struct peal_plan *plan)
 {
     uint8_t wire = PLAN_WIRE_NONE;

@@ -137,8 +137,9 @@ struct plan_link {
     uint32_t from; /* ranks; the bytes go from -> to */
     uint32_t to;
     uint8_t link_class;
-    uint8_t direct; /* 1: loads and stores reach the other end */
-    char via[90];   /* for people: "gpu0 > nvs0 > gpu1" */
+    uint8_t direct;    /* 1: loads and stores reach the other end */
+    uint8_t multicast; /* 1: over a switch that stores to, and folds from, many ranks at once */
+    char via[89];      /* for people: "gpu0 > nvs0 > gpu1" */
 };
 
 struct peal_plan {
@@ -302,6 +303,12 @@ int peal_plan_engine_async(uint8_t engine);
 int peal_plan_op_moves(uint8_t op);
 /* 1: pack or unpack. */
 int peal_plan_op_converts(uint8_t op);
+/* 1: the opcode reduces. */
+int peal_plan_op_folds(uint8_t op);
+/* 1: multicast or load_reduce, which a switch makes for a group of ranks. */
+int peal_plan_op_groups(uint8_t op);
+/* 1: the step's destinations are one place on every rank of a group, stored to at once. */
+int peal_plan_multicasts(const struct plan_rank *rank, const struct plan_step *step);
 /* 1: signal or tell; wait or learn. */
 int peal_plan_op_signals(uint8_t op);
 int peal_plan_op_waits(uint8_t op);

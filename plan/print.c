@@ -221,7 +221,7 @@ static void print_link(const struct peal_plan *plan, uint32_t index, struct peal
     peal_buf_str(out, " ");
     peal_buf_str(out, peal_link_class_name((peal_link_class)link->link_class));
     if (link->direct)
-        peal_buf_str(out, " direct");
+        peal_buf_str(out, link->multicast ? " direct multicast" : " direct");
     if (link->via[0])
         put_quoted(out, " ", link->via);
     put_number(out, "  # link ", (uint64_t)index + 1);

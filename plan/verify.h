@@ -106,10 +106,11 @@ struct verify_values {
         uint32_t cell;
         uint32_t ranks;   /* contributions */
         uint32_t rounded; /* 0: on its way within a step, in the type it accumulates in;
-                             1 + PLAN_WIRE_*: to that format */
+                             1 + PLAN_WIRE_*: to that format; from 9 on: a fold of a switch */
         uint32_t wires;   /* most wire roundings that a contribution has passed */
         uint8_t final;
-        uint8_t blocked; /* some rounding depends on the elements beside */
+        uint8_t blocked; /* some rounding depends on more than the terms: on the elements beside,
+                            or on the order that a switch took */
         uint64_t shape;  /* of the tree above ranks, whatever the cell and call */
     } * nodes;
     uint64_t *sets; /* words for each node */
@@ -139,12 +140,17 @@ int peal_verify_value_has(const struct verify_values *values, uint32_t value, ui
 peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint32_t b, int rounded,
                                   uint32_t *sum, uint32_t *twice);
 peal_status peal_verify_value_finish(struct verify_values *values, uint32_t a, uint32_t *final);
+/* The sum a as one fold of a switch made it: in an order that no other fold has, so that it is
+ * equal to no other sum of the same terms. serial: of the fold. */
+peal_status peal_verify_value_unorder(struct verify_values *values, uint32_t a, uint32_t serial,
+                                      uint32_t *sum);
 /* a rounded to a wire format; final if a is. */
 peal_status peal_verify_value_pack(struct verify_values *values, uint32_t a, uint8_t wire,
                                    uint32_t *packed);
 /* The most wire roundings that a contribution to the value has passed. */
 uint32_t peal_verify_value_wires(const struct verify_values *values, uint32_t value);
-/* 1: a rounding depends on what lies beside the element, as those by blocks do. */
+/* 1: a rounding depends on what lies beside the element, as those by blocks do, or on the order in
+ * which a switch folded. */
 int peal_verify_value_blocked(const struct verify_values *values, uint32_t value);
 /* The value before all wire roundings behind its last sum. */
 uint32_t peal_verify_value_unpacked(const struct verify_values *values, uint32_t value);

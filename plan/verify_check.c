@@ -90,6 +90,9 @@ static void check_remote(const struct check *c, const struct plan_step *step,
                          "engine %s cannot move over link %u (%s, %s)", name, operand->link,
                          peal_link_class_name((peal_link_class)link->link_class),
                          link->direct ? "direct" : "not direct");
+    if (peal_plan_op_groups(step->op) && !link->multicast)
+        peal_verify_find(c->out, "capability", c->rank, c->lane, c->at,
+                         "link %u is not over a switch that multicasts", operand->link);
     if (is_source && !link->direct)
         peal_verify_find(c->out, "capability", c->rank, c->lane, c->at,
                          "engine %s only writes over a link that is not direct", name);
@@ -98,12 +101,12 @@ static void check_remote(const struct check *c, const struct plan_step *step,
 static void check_data(const struct check *c, const struct plan_step *step)
 {
     const struct plan_operand *operand = &c->program->operands[step->operands];
-    int reduces =
-        step->op == PLAN_REDUCE || step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
+    int reduces = peal_plan_op_folds(step->op);
     uint32_t arch = c->program->arch;
     uint32_t away = 1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP | 1u << PEAL_ENGINE_STAGED;
     int remote = 0;
-    if ((reduces || peal_plan_op_converts(step->op)) && step->engine != PEAL_ENGINE_SM)
+    if ((reduces || peal_plan_op_converts(step->op) || peal_plan_op_groups(step->op)) &&
+        step->engine != PEAL_ENGINE_SM)
         peal_verify_find(c->out, "capability", c->rank, c->lane, c->at, "engine %s cannot %s",
                          peal_engine_name((peal_engine)step->engine),
                          reduces ? "reduce" : peal_plan_op_name(step->op));

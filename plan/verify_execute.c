@@ -101,6 +101,7 @@ struct machine {
     uint32_t trips;
     uint32_t calls;
     uint64_t steps;
+    uint32_t folds; /* that switches made */
     struct verify_clocks clocks;
     struct verify_clock *entries; /* NULL: not needed yet */
     uint32_t entered;             /* ranks that have entered the first call */
@@ -863,11 +864,14 @@ static peal_status fold_sources(struct machine *m, struct lane_state *lane, uint
     for (uint32_t i = 0; i < terms; i++) {
         struct plan_operand term = peal_plan_nth(step, operand[(i + first) % terms], nth);
         struct cell *cell = cell_of(m, lane, &term);
-        int rounded = i + 1 == terms && !(step->flags & PLAN_FLAG_FINAL);
+        int rounded =
+            i + 1 == terms && !(step->flags & PLAN_FLAG_FINAL) && step->op != PLAN_LOAD_REDUCE;
         PEAL_TRY(read_cell(m, lane, at, &term, cell, reads->component, reads->time));
         check_source(m, lane, at, step->chunk + nth * step->stride, &term, cell->value);
         PEAL_TRY(add_value(m, lane, at, cell->value, rounded, value));
     }
+    if (step->op == PLAN_LOAD_REDUCE && *value != VALUE_NONE)
+        PEAL_TRY(peal_verify_value_unorder(&m->values, *value, m->folds++, value));
     if (step->op == PLAN_PACK && *value != VALUE_NONE)
         return peal_verify_value_pack(&m->values, *value,
                                       peal_plan_operand_wire(m->plan, &operand[step->nsrc]), value);

@@ -7,7 +7,13 @@
 #include <string.h>
 
 #define NODES_MAX 0x40000000u
-#define VALUE_ROUNDED 1u /* above it: packed */
+#define VALUE_ROUNDED 1u                     /* above it: packed, */
+#define VALUE_UNORDERED (VALUE_ROUNDED + 8u) /* or, from here on, folded in an order of its own */
+
+static int packed(uint32_t rounded)
+{
+    return rounded > VALUE_ROUNDED && rounded < VALUE_UNORDERED;
+}
 
 peal_status peal_verify_values_init(struct verify_values *values, peal_ctx *ctx, uint32_t nranks,
                                     uint32_t cells)
@@ -116,7 +122,7 @@ int peal_verify_value_blocked(const struct verify_values *values, uint32_t value
 
 uint32_t peal_verify_value_unpacked(const struct verify_values *values, uint32_t value)
 {
-    while (!(value & VALUE_LEAF) && values->nodes[value].rounded > VALUE_ROUNDED)
+    while (!(value & VALUE_LEAF) && packed(values->nodes[value].rounded))
         value = values->nodes[value].a;
     return value;
 }
@@ -197,12 +203,13 @@ static peal_status grow_node(struct verify_values *values)
 /* What a node has of the terms it is made of. */
 static void note_roundings(const struct verify_values *values, struct verify_node *node)
 {
-    int packs = node->rounded > VALUE_ROUNDED, alone = node->b == VALUE_NONE;
+    int packs = packed(node->rounded), alone = node->b == VALUE_NONE;
+    int unordered = node->rounded >= VALUE_UNORDERED;
     uint32_t a = peal_verify_value_wires(values, node->a);
     uint32_t b = alone ? 0 : peal_verify_value_wires(values, node->b);
     node->wires = (a > b ? a : b) + (packs ? 1 : 0);
-    node->final = alone && (!packs || peal_verify_value_final(values, node->a));
-    node->blocked = node->rounded == VALUE_ROUNDED + PLAN_WIRE_FP8 ||
+    node->final = alone && !unordered && (!packs || peal_verify_value_final(values, node->a));
+    node->blocked = unordered || node->rounded == VALUE_ROUNDED + PLAN_WIRE_FP8 ||
                     peal_verify_value_blocked(values, node->a) ||
                     (!alone && peal_verify_value_blocked(values, node->b));
 }
@@ -252,6 +259,14 @@ peal_status peal_verify_value_add(struct verify_values *values, uint32_t a, uint
 peal_status peal_verify_value_finish(struct verify_values *values, uint32_t a, uint32_t *final)
 {
     return intern(values, a, VALUE_NONE, VALUE_ROUNDED, final);
+}
+
+peal_status peal_verify_value_unorder(struct verify_values *values, uint32_t a, uint32_t serial,
+                                      uint32_t *sum)
+{
+    if (serial >= UINT32_MAX - VALUE_UNORDERED)
+        return PEAL_ERR_LIMIT;
+    return intern(values, a, VALUE_NONE, VALUE_UNORDERED + serial, sum);
 }
 
 peal_status peal_verify_value_pack(struct verify_values *values, uint32_t a, uint8_t wire,

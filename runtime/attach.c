@@ -208,12 +208,26 @@ static size_t piece_bytes(const struct peal_comm *comm, const struct rt_step *st
     return plain || bytes < RT_ATTACH_PIECE ? bytes : RT_ATTACH_PIECE;
 }
 
+static int reaches_foreign(const struct peal_comm *comm, const struct rt_row *row,
+                           const struct rt_step *step)
+{
+    const struct rt_operand *operand = row->operands + step->operands;
+    unsigned count = (unsigned)step->nsrc + step->ndst, i = 0;
+    while (i < count && !is_foreign(comm, &operand[i]))
+        i++;
+    return i < count;
+}
+
 int rt_attach_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
                    const struct rt_step *step)
 {
     const struct rt_operand *operand = row->operands + step->operands;
     uint32_t nth = 0;
     size_t count;
+    if (!reaches_foreign(comm, row, step)) {
+        rt_sm_move(comm, row, lane, step);
+        return 1;
+    }
     while ((count = rt_next_run(comm, row, lane, step, &nth)) != 0) {
         size_t bytes = rt_move_bytes(row, step, count);
         size_t piece = piece_bytes(comm, step, operand, bytes);

@@ -13,23 +13,31 @@
 
 /* ---- what a rank says of itself */
 
-static peal_status describe(struct rt_job *job, const struct job_plan *plan,
-                            const peal_table *table, struct rt_ident *ident, peal_diag *diag)
+static peal_status describe_table(struct rt_job *job, const peal_table *table,
+                                  struct rt_ident *ident, peal_diag *diag)
 {
     peal_status status;
-    memset(ident, 0, sizeof *ident);
     struct peal_hash128 digest = rt_table_digest(job->ctx, table, &status);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "out of memory");
+    ident->table[0] = digest.low;
+    ident->table[1] = digest.high;
+    ident->origin[0] = table->rows[0].plan->origin.low;
+    ident->origin[1] = table->rows[0].plan->origin.high;
+    return PEAL_OK;
+}
+
+static peal_status describe(struct rt_job *job, const struct job_plan *plan,
+                            const peal_table *table, struct rt_ident *ident, peal_diag *diag)
+{
+    memset(ident, 0, sizeof *ident);
+    if (table)
+        PEAL_TRY(describe_table(job, table, ident, diag));
     ident->version = JOB_VERSION;
     ident->rank = plan->rank;
     ident->ranks = plan->ranks;
     ident->sockets = plan->sockets;
     ident->heap_bytes = plan->heap_bytes;
-    ident->table[0] = digest.low;
-    ident->table[1] = digest.high;
-    ident->origin[0] = table->rows[0].plan->origin.low;
-    ident->origin[1] = table->rows[0].plan->origin.high;
     ident->addr = job->addr;
     peal_copy_text(ident->library, sizeof ident->library, peal_version());
     if (plan->host_id) {
@@ -37,8 +45,8 @@ static peal_status describe(struct rt_job *job, const struct job_plan *plan,
         peal_copy_text(ident->host, sizeof ident->host, plan->host);
         return PEAL_OK;
     }
-    status = rt_host_name(plan->host, ident->host_id, sizeof ident->host_id, ident->host,
-                          sizeof ident->host);
+    peal_status status = rt_host_name(plan->host, ident->host_id, sizeof ident->host_id,
+                                      ident->host, sizeof ident->host);
     return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "a host's name is too long");
 }
 
@@ -60,6 +68,11 @@ static peal_status heaps_differ(const struct rt_ident *theirs, const struct rt_i
                      (unsigned long long)ours->heap_bytes);
 }
 
+static int brings_table(const struct rt_ident *ident)
+{
+    return ident->table[0] || ident->table[1];
+}
+
 static peal_status differ(const struct rt_ident *theirs, const struct rt_ident *ours,
                           peal_diag *diag)
 {
@@ -72,6 +85,14 @@ static peal_status differ(const struct rt_ident *theirs, const struct rt_ident *
                          theirs->host, theirs->ranks, ours->host, ours->ranks);
     if (memcmp(theirs->table, ours->table, sizeof ours->table) == 0)
         return heaps_differ(theirs, ours, diag);
+    if (brings_table(theirs) != brings_table(ours))
+        return peal_fail(diag, PEAL_ERR_MISMATCH,
+                         "rank %u on %s %s, rank 0 on %s %s (is there a policy or a script on all "
+                         "ranks, or on none?)",
+                         theirs->rank, theirs->host,
+                         brings_table(theirs) ? "has planned by itself" : "waits for a table",
+                         ours->host,
+                         brings_table(ours) ? "hands none out" : "is to hand a table out");
     int planned = memcmp(theirs->origin, ours->origin, sizeof ours->origin) != 0;
     return peal_fail(diag, PEAL_ERR_MISMATCH,
                      "rank %u on %s has another plan (%016llx) than rank 0 on %s (%016llx)%s",
@@ -429,6 +450,7 @@ static peal_status fill(struct rt_job *job, const struct job_plan *plan)
     job->nranks = plan->ranks;
     job->sockets = plan->sockets;
     job->timeout_ms = plan->timeout_ms;
+    peal_copy_text(job->rdma, sizeof job->rdma, plan->rdma ? plan->rdma : "");
     job->listener = plan->listener;
     job->wait.cancel = plan->cancel;
     if (plan->key)

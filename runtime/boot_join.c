@@ -9,7 +9,6 @@
 #define DEFAULT_HEAP (256ull << 20)
 #define DEFAULT_TIMEOUT_MS 30000u
 #define DEFAULT_SOCKETS 2u
-#define ROOTS_MAX 8u
 
 /* ---- ids and meetings */
 
@@ -62,14 +61,6 @@ void peal_meeting_close(peal_meeting *meeting)
 
 /* ---- what is asked for */
 
-struct ask {
-    peal_join_params params;
-    struct job_plan plan;
-    struct auth_key key;
-    struct sock_addr roots[ROOTS_MAX];
-    char key_name[64];
-};
-
 static peal_status check_rows(const peal_table *table, peal_diag *diag)
 {
     if (table->nrows == 0)
@@ -82,7 +73,9 @@ static peal_status check_rows(const peal_table *table, peal_diag *diag)
 
 static peal_status check_params(const peal_join_params *p, const peal_table *table, peal_diag *diag)
 {
-    if (p->ranks == 0 || p->ranks != table->nranks || p->rank >= p->ranks)
+    if (p->ranks == 0 || p->rank >= p->ranks)
+        return peal_fail(diag, PEAL_ERR_ARG, "rank %u of %u", p->rank, p->ranks);
+    if (table && p->ranks != table->nranks)
         return peal_fail(diag, PEAL_ERR_ARG, "rank %u of %u with a table of %u ranks", p->rank,
                          p->ranks, table->nranks);
     if (p->ranks > RT_RANKS_MAX)
@@ -90,14 +83,17 @@ static peal_status check_params(const peal_join_params *p, const peal_table *tab
     if (p->sockets > JOB_SOCKETS_MAX || p->port > 65535)
         return peal_fail(diag, PEAL_ERR_ARG, "at most %u sockets, and ports up to 65535",
                          JOB_SOCKETS_MAX);
+    if (p->rdma && strlen(p->rdma) >= sizeof((struct rt_job *)0)->rdma)
+        return peal_fail(diag, PEAL_ERR_ARG, "no RDMA device has such a long name");
     if (!p->id && (!p->address || !p->port))
         return peal_fail(diag, PEAL_ERR_ARG, "joining takes an id, or an address and a port");
     if (p->id && (p->rank == 0) != (p->meeting != NULL))
         return peal_fail(diag, PEAL_ERR_ARG, "with an id, rank 0 and no other has the meeting");
-    return check_rows(table, diag);
+    return table ? check_rows(table, diag) : PEAL_OK;
 }
 
-static peal_status by_id(struct ask *ask, peal_diag *diag)
+/* lent: the meeting goes on listening when this is over. */
+static peal_status by_id(struct rt_ask *ask, int lent, peal_diag *diag)
 {
     struct id_content content;
     memcpy(&content, ask->params.id, sizeof content);
@@ -106,7 +102,9 @@ static peal_status by_id(struct ask *ask, peal_diag *diag)
     ask->key = content.key;
     ask->roots[0] = content.root;
     ask->plan.nroots = 1;
-    if (ask->params.meeting) {
+    if (ask->params.meeting && lent) {
+        ask->plan.listener = sock_share(ask->params.meeting->listener);
+    } else if (ask->params.meeting) {
         ask->plan.listener = ask->params.meeting->listener;
         ask->params.meeting->listener = -1;
     }
@@ -114,7 +112,7 @@ static peal_status by_id(struct ask *ask, peal_diag *diag)
 }
 
 /* The first address of rank 0's that this host has. */
-static const struct sock_addr *here(const struct ask *ask)
+static const struct sock_addr *here(const struct rt_ask *ask)
 {
     for (uint32_t i = 0; i < ask->plan.nroots; i++)
         if (sock_is_here(&ask->roots[i]))
@@ -123,7 +121,7 @@ static const struct sock_addr *here(const struct ask *ask)
 }
 
 /* Without a key: one that only processes of this host and user find. */
-static peal_status host_key(struct ask *ask, peal_diag *diag)
+static peal_status host_key(struct rt_ask *ask, peal_diag *diag)
 {
     const peal_join_params *p = &ask->params;
     if (p->insecure) {
@@ -143,7 +141,7 @@ static peal_status host_key(struct ask *ask, peal_diag *diag)
     return PEAL_OK;
 }
 
-static peal_status listen_as_root(struct ask *ask, peal_diag *diag)
+static peal_status listen_as_root(struct rt_ask *ask, peal_diag *diag)
 {
     const struct sock_addr *at = here(ask);
     struct sock_addr addr;
@@ -161,11 +159,11 @@ static peal_status listen_as_root(struct ask *ask, peal_diag *diag)
     return ask->plan.wait_for_key ? rt_key_put(ask->key_name, &ask->key, diag) : PEAL_OK;
 }
 
-static peal_status by_address(struct ask *ask, peal_diag *diag)
+static peal_status by_address(struct rt_ask *ask, peal_diag *diag)
 {
     const peal_join_params *p = &ask->params;
-    PEAL_TRY(sock_resolve(p->address, (uint16_t)p->port, ask->roots, ROOTS_MAX, &ask->plan.nroots,
-                          diag));
+    PEAL_TRY(sock_resolve(p->address, (uint16_t)p->port, ask->roots, JOB_ROOTS_MAX,
+                          &ask->plan.nroots, diag));
     if (p->key_bytes)
         auth_key_from(p->key, p->key_bytes, &ask->key);
     else
@@ -173,11 +171,12 @@ static peal_status by_address(struct ask *ask, peal_diag *diag)
     return p->rank == 0 ? listen_as_root(ask, diag) : PEAL_OK;
 }
 
-static peal_status read_ask(const peal_join_params *given, const peal_table *table, struct ask *ask,
-                            peal_diag *diag)
+peal_status rt_ask_read(const peal_join_params *given, const peal_table *table, struct rt_ask *ask,
+                        peal_diag *diag)
 {
     peal_join_params *p = &ask->params;
     memset(ask, 0, sizeof *ask);
+    ask->plan.listener = -1;
     peal_status status = peal_import(p, sizeof *p, given);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "join parameters of an unknown size");
@@ -191,10 +190,11 @@ static peal_status read_ask(const peal_join_params *given, const peal_table *tab
                                   .heap_bytes = p->heap_bytes,
                                   .host = p->host,
                                   .interface = p->interface,
+                                  .rdma = p->rdma,
                                   .key = &ask->key,
                                   .roots = ask->roots,
                                   .listener = -1};
-    return p->id ? by_id(ask, diag) : by_address(ask, diag);
+    return p->id ? by_id(ask, !table, diag) : by_address(ask, diag);
 }
 
 /* ---- the segment of a host, and the links between hosts */
@@ -258,11 +258,12 @@ static peal_status settle(struct rt_job *job, const peal_table *table, const pea
 {
     PEAL_TRY(rt_far_check(job, table, diag));
     PEAL_TRY(map_segment(job, table, p->heap_bytes, &world->segment, diag));
-    peal_status status = rt_far_make(job, diag);
-    return rt_job_agree(job, status, diag);
+    peal_status status = rt_far_make(job, table, &world->segment, diag);
+    PEAL_TRY(rt_job_agree(job, status, diag));
+    return rt_far_census(job, diag);
 }
 
-static peal_status make_world(peal_ctx *ctx, struct ask *ask, const peal_table *table,
+static peal_status make_world(peal_ctx *ctx, struct rt_ask *ask, const peal_table *table,
                               peal_diag *diag, peal_world **world_out)
 {
     peal_world *world;
@@ -291,8 +292,8 @@ static peal_status make_world(peal_ctx *ctx, struct ask *ask, const peal_table *
 static peal_status join(peal_ctx *ctx, const peal_join_params *params, const peal_table *table,
                         const _Atomic uint32_t *cancel, peal_diag *diag, peal_world **world_out)
 {
-    struct ask ask;
-    peal_status status = read_ask(params, table, &ask, diag);
+    struct rt_ask ask;
+    peal_status status = rt_ask_read(params, table, &ask, diag);
     if (status != PEAL_OK) {
         sock_close(&ask.plan.listener);
         return status;
@@ -441,7 +442,7 @@ static peal_status split_key(const struct rt_job *job, const uint32_t *ranks, ui
 peal_status peal_world_split(peal_world *world, const uint32_t *ranks, uint32_t count,
                              const peal_table *table, peal_diag *diag, peal_world **world_out)
 {
-    struct ask ask;
+    struct rt_ask ask;
     uint32_t place;
     if (!world || !ranks || !table || !world_out || !world->job)
         return peal_fail(diag, PEAL_ERR_ARG, "a split takes a joined world, ranks and a table");
@@ -469,6 +470,7 @@ peal_status peal_world_split(peal_world *world, const uint32_t *ranks, uint32_t 
                                  .heap_bytes = ask.params.heap_bytes,
                                  .host = job->idents[job->rank].host,
                                  .host_id = job->idents[job->rank].host_id,
+                                 .rdma = job->rdma,
                                  .key = &ask.key,
                                  .roots = ask.roots,
                                  .nroots = 1,

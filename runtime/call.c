@@ -26,6 +26,12 @@ static inline peal_status check_buffers(const struct rt_row *row, const char *in
     return PEAL_OK;
 }
 
+peal_status rt_check_buffers(const struct rt_row *row, const void *in, const void *out,
+                             int *in_place, peal_diag *diag)
+{
+    return check_buffers(row, in, out, in_place, diag);
+}
+
 /* ---- entering */
 
 /* Peers read these only behind a signal or packet of this call. */
@@ -103,8 +109,9 @@ static inline peal_status begin(peal_comm *comm, const struct rt_call *call, str
         PEAL_TRY(rt_stage(comm, row, diag));
     if (comm->measures)
         comm->begun = rt_now_ns();
-    rt_far_enter(comm, row);
+    PEAL_TRY(rt_far_enter(comm, row, diag));
     enter(comm, row, in_place);
+    rt_far_offer(comm);
     *found = row;
     return PEAL_OK;
 }

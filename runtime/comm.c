@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #define SPIN_POLLS 4096u
-#define DEFAULT_CACHE (16ull << 20)
 
 /* ---- the table */
 
@@ -121,16 +120,6 @@ static peal_status meet(struct peal_comm *comm, struct peal_hash128 digest, peal
 
 /* ---- creation */
 
-static uint64_t cache_bytes(void)
-{
-#ifdef _SC_LEVEL3_CACHE_SIZE
-    long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    if (bytes > 0)
-        return (uint64_t)bytes;
-#endif
-    return DEFAULT_CACHE;
-}
-
 static void set_patience(struct peal_comm *comm)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
@@ -153,13 +142,15 @@ static void fill(struct peal_comm *comm, struct peal_world *world, const peal_ta
     comm->timeout_ms = world->timeout_ms;
     comm->private_buffers = world->private_buffers;
     comm->attach_bytes = world->attach_bytes;
+    comm->attach_moves = world->attach_moves;
+    comm->attach_folds = world->attach_folds;
     /* Every rank draws its own sequence. */
     comm->chaos = world->chaos ? world->chaos * 0x9e3779b97f4a7c15u + rank + 1 : 0;
     if (world->chaos && !comm->chaos)
         comm->chaos = 1;
     comm->board = rt_board(comm->base, &comm->layout, rank);
     comm->kern = kern_select();
-    comm->cache_bytes = cache_bytes();
+    comm->cache_bytes = rt_cache_bytes();
     comm->pid_space = rt_pid_space();
 }
 

@@ -75,7 +75,8 @@ struct rt_step {
     uint8_t after;
     uint8_t folds;
     uint8_t final;
-    uint8_t to_out; /* every destination is somebody's output */
+    uint8_t to_out;   /* every destination is somebody's output, */
+    uint8_t to_peers; /* of another rank */
     uint8_t shape;
     uint8_t shape_one; /* the same sources into one destination */
     uint8_t wire;      /* a move between wire slots: their format; else 0 */
@@ -280,6 +281,9 @@ struct peal_comm {
     uint64_t staged_bytes; /* of one of the two areas for staged buffers */
     uint64_t staged_at;    /* in it: where this call's are, */
     uint64_t staged_turn;  /* and how far on those of the next */
+    int gauges;            /* gauge.c: loads from the others are timed in the call under way; */
+    uint64_t gauged[2];    /* ns a KiB, what it stages and the fastest of its loads; 0: none */
+    int away;              /* what is staged goes around this processor's caches */
     uint32_t engines;
     uint32_t stand_ins;
     uint32_t packet_sources; /* most packets or wire slots one step reads */
@@ -296,7 +300,9 @@ struct peal_comm {
     /* cross-memory attach */
     int attaches;            /* every rank reads every other's memory so */
     int attached;            /* in the call under way, those whose buffers say so are reached so */
-    uint64_t attach_bytes;   /* of the larger buffer, from which on it is used */
+    uint64_t attach_bytes;   /* of the message, from which on it is used where the heap is short, */
+    uint64_t attach_moves;   /* in any case, */
+    uint64_t attach_folds;   /* and for reductions */
     uint32_t attach_sources; /* most sources of a step that may be elsewhere */
     uint32_t foreign;        /* RT_REACH_* of this call's own buffers that others attach to, */
     uint32_t posted_foreign; /* and of the last that was posted */
@@ -322,6 +328,8 @@ struct peal_world {
     uint32_t timeout_ms;
     int private_buffers;
     uint64_t attach_bytes;
+    uint64_t attach_moves;
+    uint64_t attach_folds;
     uint64_t chaos;
     pthread_mutex_t lock; /* over the verification of a table that threads share, and users */
     uint32_t users;
@@ -360,7 +368,20 @@ peal_status rt_find(const struct peal_comm *comm, struct rt_args args, struct rt
 
 /* ---- stage.c: private buffers; comm->in and out are the caller's */
 peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag);
-void rt_unstage(const struct peal_comm *comm, const struct rt_row *row);
+void rt_unstage(struct peal_comm *comm, const struct rt_row *row);
+
+/* ---- gauge.c: whether ranks share a cache, and how large it is */
+uint64_t rt_cache_bytes(void);
+#define RT_GAUGE_BYTES 2048u
+/* A call with staged buffers begins: sees to `gauges` and `away`. */
+void rt_gauge_begin(struct peal_comm *comm);
+void rt_gauge_end(struct peal_comm *comm);
+/* A load, or, of all that a call stages, the stores. */
+enum rt_gauge { RT_GAUGE_STORE, RT_GAUGE_LOAD };
+void rt_gauge_note(struct peal_comm *comm, enum rt_gauge what, uint64_t bytes, uint64_t ns);
+/* rt_sm_move, timed. */
+void rt_gauge_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                   const struct rt_step *step);
 
 /* ---- attach.c: buffers that stay private and are read and written by the kernel */
 #define RT_ATTACH_PIECE 32768u
@@ -411,6 +432,9 @@ struct rt_call {
 };
 peal_status rt_call_begin(struct peal_comm *comm, const struct rt_call *call, struct rt_row **row,
                           peal_diag *diag);
+/* The caller's buffers against what the row does with them; *in_place as it knows it. */
+peal_status rt_check_buffers(const struct rt_row *row, const void *in, const void *out,
+                             int *in_place, peal_diag *diag);
 /* It has failed: behind this, the caller's buffers are left alone. */
 void rt_call_cut(struct peal_comm *comm);
 peal_status rt_call_end(struct peal_comm *comm, const struct rt_call *call, struct rt_row *row,

@@ -132,7 +132,8 @@ static void move_run(struct peal_comm *comm, const struct rt_row *row, const str
                      size_t count)
 {
     size_t bytes = rt_move_bytes(row, step, count);
-    int stream = row->stream && step->to_out && bytes >= 4 * RT_BLOCK;
+    int away = comm->away && !comm->gauges && step->to_peers;
+    int stream = ((row->stream && step->to_out) || away) && bytes >= 4 * RT_BLOCK;
     uint32_t divisor = step->final ? row->divisor : 0;
     if (step->kind == RT_MOVE)
         move_plain(comm, step, bytes, stream);

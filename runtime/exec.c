@@ -77,7 +77,10 @@ static inline enum outcome do_step(struct peal_comm *comm, const struct rt_row *
     case RT_FOLD:
         if (comm->attached)
             return rt_attach_move(comm, row, lane, step) ? WENT : LOST;
-        rt_sm_move(comm, row, lane, step);
+        if (comm->gauges)
+            rt_gauge_move(comm, row, lane, step);
+        else
+            rt_sm_move(comm, row, lane, step);
         return WENT;
     case RT_PACKET: {
         int there = rt_sm_packet(comm, row, lane, step);

@@ -170,12 +170,28 @@ static peal_status fill(struct rt_far *far, struct rt_job *job)
     far->ctx = job->ctx;
     far->job = job;
     far->is_far = peal_calloc(job->ctx, job->nranks, 1);
+    far->by_rdma = peal_calloc(job->ctx, job->nranks, 1);
+    far->sent = peal_calloc(job->ctx, job->nranks, sizeof *far->sent);
     for (uint32_t r = 0; far->is_far && r < job->nranks; r++)
         far->is_far[r] = (uint8_t)crosses(job, r, job->rank);
-    return far->is_far ? PEAL_OK : PEAL_ERR_MEMORY;
+    return far->is_far && far->by_rdma && far->sent ? PEAL_OK : PEAL_ERR_MEMORY;
 }
 
-static peal_status make_linked(struct rt_job *job, struct rt_far *far, peal_diag *diag)
+static peal_status make_transports(struct rt_far *far, const struct rt_rdma_ask *ask,
+                                   peal_diag *diag)
+{
+    struct rdma *rdma = NULL;
+    PEAL_TRY(rt_rdma_link(far, ask, &rdma, diag));
+    peal_status status = rt_net_make(far, ask->links, diag, &far->transport);
+    if (status == PEAL_OK && rdma)
+        far->transport = rt_rdma_around(rdma, far->transport);
+    else
+        rt_rdma_drop(rdma);
+    return status;
+}
+
+static peal_status make_linked(struct rt_job *job, struct rt_far *far, struct rt_rdma_ask *ask,
+                               peal_diag *diag)
 {
     size_t count = (size_t)job->nranks * job->sockets;
     int *links = peal_alloc(job->ctx, count * sizeof *links);
@@ -184,16 +200,19 @@ static peal_status make_linked(struct rt_job *job, struct rt_far *far, peal_diag
     for (size_t i = 0; i < count; i++)
         links[i] = -1;
     peal_status status = link_all(job, links, diag);
+    ask->links = links;
     if (status == PEAL_OK)
-        status = rt_net_make(far, links, diag, &far->transport);
+        status = make_transports(far, ask, diag);
     for (size_t i = 0; status != PEAL_OK && i < count; i++)
         sock_close(&links[i]);
     peal_free(job->ctx, links, count * sizeof *links);
     return status;
 }
 
-peal_status rt_far_make(struct rt_job *job, peal_diag *diag)
+peal_status rt_far_make(struct rt_job *job, const peal_table *table,
+                        const struct rt_segment *segment, peal_diag *diag)
 {
+    struct rt_rdma_ask ask = {.table = table, .segment = segment};
     int any = 0;
     for (uint32_t r = 0; r < job->nranks; r++)
         any |= crosses(job, r, job->rank);
@@ -202,13 +221,11 @@ peal_status rt_far_make(struct rt_job *job, peal_diag *diag)
     struct rt_far *far = peal_calloc(job->ctx, 1, sizeof *far);
     if (!far)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
-    peal_status status = fill(far, job);
-    if (status != PEAL_OK) {
-        peal_free(job->ctx, far, sizeof *far);
-        return peal_fail(diag, status, "out of memory");
-    }
     job->far = far;
-    return make_linked(job, far, diag);
+    peal_status status = fill(far, job);
+    if (status != PEAL_OK)
+        return peal_fail(diag, status, "out of memory");
+    return make_linked(job, far, &ask, diag);
 }
 
 void rt_far_free(struct rt_far *far)
@@ -218,7 +235,89 @@ void rt_far_free(struct rt_far *far)
     if (far->transport)
         far->transport->free(far->transport);
     peal_free(far->ctx, far->is_far, far->job->nranks);
+    peal_free(far->ctx, far->by_rdma, far->job->nranks);
+    peal_free(far->ctx, far->sent, far->job->nranks * sizeof *far->sent);
     peal_free(far->ctx, far, sizeof *far);
+}
+
+/* ---- how all are linked */
+
+struct census {
+    uint32_t rdma;
+    uint32_t tcp;
+    char why[sizeof((struct rt_far *)0)->why];
+};
+
+static struct census count_links(const struct rt_job *job)
+{
+    const struct rt_far *far = job->far;
+    struct census mine = {0};
+    for (uint32_t r = 0; r < job->nranks; r++) {
+        mine.rdma += far->by_rdma[r];
+        mine.tcp += far->is_far[r] && !far->by_rdma[r];
+    }
+    if (mine.tcp)
+        peal_copy_text(mine.why, sizeof mine.why, far->why);
+    return mine;
+}
+
+peal_status rt_far_census(struct rt_job *job, peal_diag *diag)
+{
+    struct rt_far *far = job->far;
+    if (!far)
+        return PEAL_OK;
+    struct census mine = count_links(job);
+    struct census *all = peal_calloc(job->ctx, job->nranks, sizeof *all);
+    if (!all)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    peal_status status = rt_job_exchange(job, &mine, sizeof mine, all, diag);
+    far->why[0] = '\0';
+    for (uint32_t r = 0; r < job->nranks && status == PEAL_OK; r++) {
+        far->links_rdma += all[r].rdma;
+        far->links_tcp += all[r].tcp;
+        all[r].why[sizeof all[r].why - 1] = '\0';
+        if (!far->why[0])
+            peal_copy_text(far->why, sizeof far->why, all[r].why);
+    }
+    peal_free(job->ctx, all, job->nranks * sizeof *all);
+    return status;
+}
+
+int rt_far_does(const struct peal_comm *comm, uint32_t rank, uint32_t other, uint8_t engine)
+{
+    const struct rt_far *far = comm->far;
+    if (!far || !crosses(far->job, rank, other))
+        return 0;
+    int rdma = far->links_tcp == 0;
+    if (rank == comm->rank || other == comm->rank)
+        rdma = far->by_rdma[rank == comm->rank ? other : rank];
+    return engine == PEAL_ENGINE_RDMA ? rdma : engine == PEAL_ENGINE_TCP && !rdma;
+}
+
+static const char *transport_name(const struct rt_job *job, uint32_t rank)
+{
+    if (!job->far || !job->far->is_far[rank])
+        return "memory";
+    return job->far->by_rdma[rank] ? "rdma" : "tcp";
+}
+
+peal_status peal_world_link(const peal_world *world, uint32_t rank, peal_link_state *state)
+{
+    if (!world || !world->job || !state || rank >= world->job->nranks)
+        return PEAL_ERR_ARG;
+    const struct rt_far *far = world->job->far;
+    peal_link_state full = {.size = sizeof full};
+    full.transport = transport_name(world->job, rank);
+    full.device = far && far->by_rdma[rank] ? far->device : "";
+    full.why = far ? far->why : "";
+    if (far) {
+        full.links_rdma = far->links_rdma;
+        full.links_tcp = far->links_tcp;
+        full.puts = atomic_load_explicit(&far->sent[rank].puts, memory_order_relaxed);
+        full.bytes = atomic_load_explicit(&far->sent[rank].bytes, memory_order_relaxed);
+        full.signals = atomic_load_explicit(&far->sent[rank].signals, memory_order_relaxed);
+    }
+    return peal_export(state, &full, sizeof full);
 }
 
 /* Far ranks' boards say where their buffers are: in ranges that transports understand. Plans do
@@ -297,6 +396,23 @@ static int has_room(struct peal_comm *comm, const struct rt_operand *dst, uint32
     return 1;
 }
 
+/* The calling thread's alone to write. */
+static void add(rt_word *word, uint64_t more)
+{
+    uint64_t now = atomic_load_explicit(word, memory_order_relaxed);
+    atomic_store_explicit(word, now + more, memory_order_relaxed);
+}
+
+static void count_put(struct rt_far *far, uint32_t rank, const struct rt_piece *pieces,
+                      uint32_t count)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += pieces[i].bytes;
+    add(&far->sent[rank].puts, 1);
+    add(&far->sent[rank].bytes, bytes);
+}
+
 int rt_far_move(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
                 const struct rt_step *step)
 {
@@ -317,10 +433,13 @@ int rt_far_move(struct peal_comm *comm, const struct rt_row *row, struct rt_lane
         atomic_store_explicit(&event->freed, event->issued, memory_order_relaxed);
         atomic_store_explicit(&event->delivered, event->issued, memory_order_relaxed);
     }
-    for (uint32_t i = 0; i < step->ndst; i++)
-        if (counts[i])
-            via->put(via, dst[i].rank, event,
-                     row->pieces + step->pieces + (size_t)i * (step->more + 1), counts[i]);
+    for (uint32_t i = 0; i < step->ndst; i++) {
+        struct rt_piece *pieces = row->pieces + step->pieces + (size_t)i * (step->more + 1);
+        if (!counts[i])
+            continue;
+        count_put(comm->far, dst[i].rank, pieces, counts[i]);
+        via->put(via, dst[i].rank, event, pieces, counts[i]);
+    }
     return 1;
 }
 
@@ -341,6 +460,7 @@ int rt_far_signal(struct peal_comm *comm, struct rt_lane *lane, const struct rt_
         via->store(via, step->peer, at, rt_count_told(comm, step->peer));
     }
     uint32_t index = (uint32_t)(sem - comm->sem_out) % comm->layout.nsems;
+    add(&comm->far->sent[step->peer].signals, 1);
     via->signal(via, step->peer, index, ++sem->sent, comm->digest);
     return 1;
 }

@@ -20,8 +20,10 @@
 
 enum far_state {
     FAR_HERE,
-    FAR_LEFT, /* it has said so */
-    FAR_GONE  /* it ended, or the network was cut */
+    FAR_LEFT,   /* it has said so */
+    FAR_GONE,   /* it ended, or the network was cut */
+    FAR_BROKEN, /* a queue pair with it has failed */
+    FAR_REFUSED /* because it does not let this rank write to its memory */
 };
 
 struct far_transport {
@@ -42,6 +44,11 @@ struct far_transport {
     void (*signal)(struct far_transport *self, uint32_t rank, uint32_t sem, uint32_t count,
                    uint32_t digest);
 
+    /* Of a call: its output, which peers may write, before peers are told of the call; and behind
+     * that, when comm->stamp is the call's. NULL: `out` and `out_bytes` are enough. */
+    peal_status (*enter)(struct far_transport *self, char *out, uint64_t bytes, peal_diag *diag);
+    void (*offer)(struct far_transport *self);
+
     /* A call has failed: behind this, the caller's buffers are left alone. */
     void (*cut)(struct far_transport *self);
 
@@ -51,9 +58,22 @@ struct far_transport {
     enum far_state (*state)(struct far_transport *self, uint32_t rank, uint64_t *heard_ns);
 };
 
+/* What this rank has sent to another: by the calling thread, for any. */
+struct rt_sent {
+    rt_word puts;
+    rt_word bytes;
+    rt_word signals;
+};
+
 struct rt_far {
     peal_ctx *ctx;
     struct rt_job *job;
+    struct rt_sent *sent; /* by rank */
+    uint8_t *by_rdma;     /* by rank; else by TCP */
+    char device[64];      /* this rank's, where any is */
+    char why[128];        /* a clause: why not all are, where the plan asks for it */
+    uint32_t links_rdma;  /* of all ranks, of this world: links by either, each from both ends */
+    uint32_t links_tcp;
     struct far_transport *transport; /* to all far ranks */
     uint8_t *is_far;                 /* by rank */
     struct peal_comm *comm;          /* NULL: none is running */
@@ -67,7 +87,10 @@ struct rt_far {
 /* That no plan reaches a rank of another host but by what a network does. */
 peal_status rt_far_check(const struct rt_job *job, const peal_table *table, peal_diag *diag);
 /* Links with the ranks of other hosts; job->far stays NULL when there are none. */
-peal_status rt_far_make(struct rt_job *job, peal_diag *diag);
+peal_status rt_far_make(struct rt_job *job, const peal_table *table,
+                        const struct rt_segment *segment, peal_diag *diag);
+/* How all ranks' links are, the same on all ranks. */
+peal_status rt_far_census(struct rt_job *job, peal_diag *diag);
 void rt_far_free(struct rt_far *far);
 peal_status rt_far_start(struct peal_comm *comm, peal_diag *diag);
 void rt_far_stop(struct peal_comm *comm);
@@ -84,13 +107,26 @@ static inline int rt_is_far(const struct peal_comm *comm, uint32_t rank)
     return comm->far && comm->far->is_far[rank];
 }
 
-static inline void rt_far_enter(struct peal_comm *comm, const struct rt_row *row)
+/* 1: what `engine` is to do between two ranks, it does itself here. */
+int rt_far_does(const struct peal_comm *comm, uint32_t rank, uint32_t other, uint8_t engine);
+
+static inline peal_status rt_far_enter(struct peal_comm *comm, const struct rt_row *row,
+                                       peal_diag *diag)
 {
     if (!comm->far)
-        return;
+        return PEAL_OK;
     atomic_store_explicit(&comm->far->out, (uint64_t)(uintptr_t)comm->shared_out,
                           memory_order_relaxed);
     atomic_store_explicit(&comm->far->out_bytes, row->out_bytes, memory_order_release);
+    struct far_transport *via = comm->far->transport;
+    return via->enter ? via->enter(via, comm->shared_out, row->out_bytes, diag) : PEAL_OK;
+}
+
+/* The call has its number. */
+static inline void rt_far_offer(struct peal_comm *comm)
+{
+    if (comm->far && comm->far->transport->offer)
+        comm->far->transport->offer(comm->far->transport);
 }
 
 static inline void rt_far_leave(struct peal_comm *comm)
@@ -115,5 +151,19 @@ enum far_state rt_far_state(const struct peal_comm *comm, uint32_t rank, uint64_
  * near */
 peal_status rt_net_make(struct rt_far *far, int *links, peal_diag *diag,
                         struct far_transport **transport);
+
+/* ---- rdma_join.c: links over RDMA, agreed on over those of TCP, which are as they were behind
+ * it; for rt_rdma_around. *made stays NULL where no peer is reached so. */
+struct rdma;
+struct rt_rdma_ask {
+    const peal_table *table;
+    const struct rt_segment *segment;
+    int *links; /* as of rt_net_make */
+};
+peal_status rt_rdma_link(struct rt_far *far, const struct rt_rdma_ask *ask, struct rdma **made,
+                         peal_diag *diag);
+/* ---- rdma.c: the transport around the one over TCP, which it takes over */
+struct far_transport *rt_rdma_around(struct rdma *rdma, struct far_transport *tcp);
+void rt_rdma_drop(struct rdma *rdma); /* NULL is fine */
 
 #endif

@@ -101,15 +101,22 @@ static void place_operands(struct rt_row *row)
         row->operands[i].shift = row->operands[i].shift_blocks * row->block_bytes;
 }
 
+/* What the ranks of one call read and write together, which the cache that they share holds or not:
+ * buffers, and where these are staged. Mostly a broadcast's root has one buffer. */
+static uint64_t touched_bytes(const struct peal_comm *comm, const struct rt_row *row)
+{
+    uint64_t in = row->in_bytes, out = row->out_bytes, most = in > out ? in : out;
+    uint64_t own = row->collective == PEAL_BROADCAST ? most : in + out;
+    return comm->nranks * (own + (comm->private_buffers ? most : 0));
+}
+
 static void learn_kernels(const struct peal_comm *comm, struct rt_row *row)
 {
     peal_op folded = row->op == PEAL_AVG ? PEAL_SUM : row->op;
     row->fold = comm->kern->fold[row->dtype][folded];
     row->fold_stream = comm->kern->fold_stream[row->dtype][folded];
     row->divisor = row->op == PEAL_AVG ? comm->nranks : 0;
-    /* What the ranks of one call read and write together, against the cache they share. */
-    uint64_t most = row->in_bytes > row->out_bytes ? row->in_bytes : row->out_bytes;
-    row->stream = !row->out_reread && most > comm->cache_bytes / (4 * (uint64_t)comm->nranks);
+    row->stream = !row->out_reread && touched_bytes(comm, row) > comm->cache_bytes / 4 * 3;
 }
 
 static void learn(const struct peal_comm *comm, struct rt_row *row, const struct rt_args *args)

@@ -76,7 +76,7 @@ static void decode_operand(const struct decode *d, const struct plan_operand *fr
 
 static int folds(const struct plan_step *step)
 {
-    return step->op == PLAN_REDUCE || step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
+    return peal_plan_op_folds(step->op);
 }
 
 /* 1: elements are converted, not only moved. */
@@ -129,13 +129,15 @@ static void decode_operands(struct decode *d, const struct plan_step *from, stru
     for (uint32_t nth = 0; nth <= from->more; nth++)
         out = decode_chunk(d, from, nth, out);
     d->noperands = (uint32_t)(out - d->row->operands);
-    to->to_out = 1;
+    to->to_out = to->to_peers = 1;
     for (uint32_t i = 0; i < (uint32_t)to->nsrc + to->ndst; i++) {
         const struct rt_operand *operand = &d->row->operands[to->operands + i];
         if (i < to->nsrc)
             packets += operand->packet || operand->wire;
         else if (operand->place == RT_SLOT)
             to->to_out = 0;
+        if (i >= to->nsrc && operand->place != RT_PEER_OUT)
+            to->to_peers = 0;
     }
     if (packets > d->comm->packet_sources)
         d->comm->packet_sources = packets;
@@ -295,15 +297,33 @@ static void note_step(struct decode *d, uint32_t rank, const struct plan_step *s
     }
 }
 
-static void note_engine(struct peal_comm *comm, struct rt_row *row, const struct plan_rank *rank,
-                        const struct plan_step *step)
+/* 1: a network does what the plan asks of one. */
+static int is_itself(const struct peal_comm *comm, uint32_t rank, const struct plan_rank *program,
+                     const struct plan_step *step)
+{
+    if (step->engine != PEAL_ENGINE_RDMA && step->engine != PEAL_ENGINE_TCP)
+        return 0;
+    if (peal_plan_op_signals(step->op))
+        return rt_far_does(comm, rank, step->peer, step->engine);
+    const struct plan_operand *dst = program->operands + step->operands + step->nsrc;
+    for (uint32_t i = 0; i < step->ndst; i++)
+        if (!rt_far_does(comm, rank, dst[i].rank, step->engine))
+            return 0;
+    return 1;
+}
+
+static void note_engine(struct peal_comm *comm, struct rt_row *row, uint32_t number,
+                        const struct plan_rank *rank, const struct plan_step *step)
 {
     if (!peal_plan_op_moves(step->op) && !peal_plan_op_signals(step->op))
         return;
     comm->engines |= 1u << step->engine;
     row->engines |= 1u << step->engine;
-    /* A host rank's own loads and stores are what its plan asks for; all else stands in. */
-    if (step->engine != PEAL_ENGINE_SM || rank->busid[0] != '\0')
+    /* A host rank's own loads and stores are what its plan asks for, and so is a network's engine
+     * that does it; all else stands in, among it a lane that stores and folds for a switch. */
+    if ((step->engine != PEAL_ENGINE_SM || rank->busid[0] != '\0' ||
+         peal_plan_op_groups(step->op)) &&
+        !is_itself(comm, number, rank, step))
         comm->stand_ins |= 1u << step->engine;
 }
 
@@ -331,7 +351,7 @@ static void note_ranks(struct decode *d)
         const struct plan_rank *rank = peal_plan_program(d->plan, r);
         for (uint32_t i = 0; i < rank->nsteps; i++) {
             const struct plan_step *step = &rank->steps[i];
-            note_engine(d->comm, d->row, rank, step);
+            note_engine(d->comm, d->row, r, rank, step);
             if (peal_plan_op_moves(step->op))
                 note_step(d, r, step);
         }

@@ -12,10 +12,11 @@
 
 #include <string.h>
 
-#define JOB_VERSION 1u
+#define JOB_VERSION 2u
 #define JOB_TEXT 400u
 #define JOB_EXCHANGE_MAX 65536u
 #define JOB_SOCKETS_MAX 8u
+#define JOB_ROOTS_MAX 8u
 
 /* What a rank says of itself when it comes; the form on the wire. */
 struct rt_ident {
@@ -56,6 +57,7 @@ struct rt_job {
     struct rt_ident *idents;
     struct rt_far *far; /* NULL: all ranks are on this host */
     char key_name[64];  /* "": none; the shared-memory object that holds the key */
+    char rdma[96];      /* the device to use; "": found out, "off": none */
     struct sock_wait wait;
 };
 
@@ -69,6 +71,7 @@ struct job_plan {
     const char *host;
     const char *host_id; /* NULL: found out */
     const char *interface;
+    const char *rdma; /* NULL: found out */
     const struct auth_key *key;
     const struct sock_addr *roots; /* where rank 0 may be found */
     uint32_t nroots;
@@ -78,7 +81,21 @@ struct job_plan {
     const _Atomic uint32_t *cancel;
 };
 
-/* ---- boot.c: coming together. All ranks get the same answer. */
+/* Join parameters, read. */
+struct rt_ask {
+    peal_join_params params;
+    struct job_plan plan; /* refers to what is below */
+    struct auth_key key;
+    struct sock_addr roots[JOB_ROOTS_MAX];
+    char key_name[64];
+};
+
+/* ---- boot_join.c: table NULL: the meeting is about none, and rank 0's listener is lent. Also on
+ * errors the plan's listener is the caller's to close. */
+peal_status rt_ask_read(const peal_join_params *given, const peal_table *table, struct rt_ask *ask,
+                        peal_diag *diag);
+
+/* ---- boot.c: coming together. All ranks get the same answer. table NULL: nobody brings one. */
 peal_status rt_job_make(peal_ctx *ctx, const struct job_plan *plan, const peal_table *table,
                         peal_diag *diag, struct rt_job **job_out);
 void rt_job_free(struct rt_job *job);

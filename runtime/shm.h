@@ -60,7 +60,9 @@ enum rt_reason {
     RT_LEFT,
     RT_STOPPED,
     RT_SILENT,
-    RT_DAMAGED /* what came from it was */
+    RT_DAMAGED, /* what came from it was */
+    RT_BROKEN,  /* a queue pair with it failed */
+    RT_REFUSED
 };
 
 /* The first error: what one rank saw, told by all. */
@@ -97,6 +99,7 @@ struct rt_board {
     alignas(RT_LINE) rt_word in;
     rt_word out;
     rt_half foreign; /* RT_REACH_*: these are not mapped by others, who attach to them */
+    rt_half slow;    /* 1: what others have just written is slow to load for this rank */
     alignas(RT_LINE) rt_half joined; /* 0, 1 while it writes the rest, 2 */
     rt_half pid;
     rt_word pid_space;   /* pids are comparable among equal ones; 0 never */

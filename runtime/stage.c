@@ -2,6 +2,7 @@
 /* Buffers that peers do not see: what they reach of them is copied to registered memory when a
  * call begins, and back when it ends; or of large messages they are told to attach to them. Which
  * of the two follows from what all ranks know. */
+#include "clock.h"
 #include "comm.h"
 
 #include <string.h>
@@ -31,10 +32,16 @@ static uint64_t whole_pages(uint64_t bytes)
     return (bytes + RT_PAGE - 1) & ~(uint64_t)(RT_PAGE - 1);
 }
 
+/* Of each of the two areas. */
+static uint64_t staging_room(const struct peal_comm *comm)
+{
+    return (comm->layout.heap_bytes - comm->heap_used) / 2;
+}
+
 static peal_status reserve_staging(struct peal_comm *comm, uint64_t bytes, peal_diag *diag)
 {
     uint64_t need = whole_pages(bytes);
-    uint64_t room = (comm->layout.heap_bytes - comm->heap_used) / 2;
+    uint64_t room = staging_room(comm);
     if (need <= comm->staged_bytes)
         return PEAL_OK;
     if (need > room)
@@ -45,7 +52,7 @@ static peal_status reserve_staging(struct peal_comm *comm, uint64_t bytes, peal_
     uint64_t area = area_bytes(comm);
     uint64_t take = need < area && area <= room ? area : need;
     uint64_t end = comm->layout.heap + comm->layout.heap_bytes * (comm->rank + 1ull);
-    if (comm->world->job)
+    if (comm->world->job || comm->attached)
         PEAL_TRY(rt_segment_reserve(&comm->world->segment, end - 2 * take, 2 * take, diag));
     comm->staged_bytes = take;
     return PEAL_OK;
@@ -54,9 +61,13 @@ static peal_status reserve_staging(struct peal_comm *comm, uint64_t bytes, peal_
 static void take_turn(struct peal_comm *comm, uint64_t bytes)
 {
     uint64_t need = (bytes + RT_LINE - 1) & ~(uint64_t)(RT_LINE - 1);
+    uint64_t area = area_bytes(comm), room = comm->staged_bytes;
+    /* What a large message took is not gone through by small ones. */
+    if (need <= area && area < room)
+        room = area;
     comm->staged_at += bytes < TURN_BYTES ? 0 : comm->staged_turn;
     comm->staged_turn = need;
-    if (need > comm->staged_bytes - comm->staged_at)
+    if (comm->staged_at > room || need > room - comm->staged_at)
         comm->staged_at = 0;
 }
 
@@ -66,12 +77,21 @@ static char *staged(const struct peal_comm *comm, unsigned which)
            comm->staged_bytes * (2 - which) + comm->staged_at;
 }
 
-/* Copies the chunks of a block that peers reach, neighbours together. */
-static void copy_block(const struct peal_comm *comm, const struct rt_row *row, uint32_t block,
-                       uint8_t reach, char *to, const char *from)
+/* A line that another core's cache holds is slow to fetch where the two share none. */
+static int goes_around(const struct peal_comm *comm, const struct rt_row *row, uint8_t reach,
+                       uint64_t bytes)
+{
+    int away = comm->away && !comm->gauges;
+    return row->stream || (away && reach == RT_REACH_IN && bytes >= RT_GAUGE_BYTES);
+}
+
+/* Copies the chunks of a block that peers reach, neighbours together; how many bytes. */
+static uint64_t copy_block(const struct peal_comm *comm, const struct rt_row *row, uint32_t block,
+                           uint8_t reach, char *to, const char *from)
 {
     uint32_t chunks = row->nchunks / row->blocks;
     uint32_t last = (block + 1) * chunks;
+    uint64_t copied = 0;
     uint64_t start = row->bounds[block * chunks];
     uint64_t length = rt_block_length(comm, row, block) * row->elem_bytes;
     for (uint32_t i = block * chunks; i < last; i++) {
@@ -83,22 +103,58 @@ static void copy_block(const struct peal_comm *comm, const struct rt_row *row, u
         uint64_t end = (row->bounds[i + 1] - start) * row->elem_bytes;
         end = end < length ? end : length;
         uint64_t bytes = end > first ? end - first : 0;
-        if (bytes && row->stream)
+        if (bytes && goes_around(comm, row, reach, bytes))
             comm->kern->stream(to + first, from + first, (size_t)bytes);
         else if (bytes)
             memcpy(to + first, from + first, (size_t)bytes);
+        copied += bytes;
     }
+    return copied;
 }
 
-static void copy_reached(const struct peal_comm *comm, const struct rt_row *row, uint8_t reach,
-                         char *to, const char *from)
+static uint64_t copy_reached(const struct peal_comm *comm, const struct rt_row *row, uint8_t reach,
+                             char *to, const char *from)
 {
     const struct plan_held *part = reach == RT_REACH_IN ? &row->in : &row->out;
     uint32_t before = reach == RT_REACH_IN ? 0 : row->in.blocks;
+    uint64_t copied = 0;
     for (uint32_t i = 0; i < part->blocks; i++) {
         uint32_t block = row->listed ? row->listed[before + i] : part->first + i * part->stride;
-        copy_block(comm, row, block, reach, to + i * row->block_bytes, from + i * row->block_bytes);
+        copied += copy_block(comm, row, block, reach, to + i * row->block_bytes,
+                             from + i * row->block_bytes);
     }
+    return copied;
+}
+
+/* Whether a message so large is staged all the same. Each rank may answer for itself, since others
+ * look at the board for what they attach to. */
+static int stages_large(const struct peal_comm *comm, const struct rt_row *row, uint64_t most)
+{
+    int reduces = peal_plan_collective(row->collective)->reduces;
+    uint64_t room = staging_room(comm);
+    if (row->blocks * row->block_bytes >= (reduces ? comm->attach_folds : comm->attach_moves))
+        return 0;
+    return whole_pages(most) <= comm->layout.heap_bytes / 4 && whole_pages(most) <= room;
+}
+
+/* Where there is no memory for them, large messages are attached to from now on. */
+static int attaches(struct peal_comm *comm, const struct rt_row *row, uint64_t most)
+{
+    if (!comm->attached ||
+        (stages_large(comm, row, most) && reserve_staging(comm, most, NULL) == PEAL_OK))
+        return 0;
+    if (stages_large(comm, row, most))
+        comm->attach_moves = comm->attach_folds = comm->attach_bytes;
+    return 1;
+}
+
+static void stage_input(struct peal_comm *comm, const struct rt_row *row)
+{
+    uint64_t start = comm->gauges ? rt_now_ns() : 0;
+    comm->shared_in = staged(comm, 0);
+    uint64_t bytes = copy_reached(comm, row, RT_REACH_IN, comm->shared_in, comm->in);
+    if (comm->gauges && !row->stream)
+        rt_gauge_note(comm, RT_GAUGE_STORE, bytes, rt_now_ns() - start);
 }
 
 /* Lets peers reach what they have to. In place the input that they read stays as it was, while
@@ -107,29 +163,31 @@ peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag
 {
     int stage_in = row->reach & RT_REACH_IN && !is_registered(comm, comm->in, row->in_bytes);
     int stage_out = row->reach & RT_REACH_OUT && !is_registered(comm, comm->out, row->out_bytes);
+    uint64_t in_bytes = stage_in ? row->in_bytes : 0, out_bytes = stage_out ? row->out_bytes : 0;
+    uint64_t most = in_bytes > out_bytes ? in_bytes : out_bytes;
     comm->foreign = 0;
     comm->attached =
         comm->attaches && row->attachable && row->blocks * row->block_bytes >= comm->attach_bytes;
+    rt_gauge_begin(comm);
     if (!stage_in && !stage_out)
         return PEAL_OK;
-    uint64_t most = row->in_bytes > row->out_bytes ? row->in_bytes : row->out_bytes;
-    if (comm->attached) {
+    if (attaches(comm, row, most)) {
         comm->foreign = (stage_in ? RT_REACH_IN : 0) | (stage_out ? RT_REACH_OUT : 0);
         return PEAL_OK;
     }
     PEAL_TRY(reserve_staging(comm, most, diag));
     take_turn(comm, most);
-    if (stage_in) {
-        comm->shared_in = staged(comm, 0);
-        copy_reached(comm, row, RT_REACH_IN, comm->shared_in, comm->in);
-    }
+    if (stage_in)
+        stage_input(comm, row);
     if (stage_out)
         comm->shared_out = staged(comm, 1);
     return PEAL_OK;
 }
 
-void rt_unstage(const struct peal_comm *comm, const struct rt_row *row)
+void rt_unstage(struct peal_comm *comm, const struct rt_row *row)
 {
+    if (comm->gauges)
+        rt_gauge_end(comm);
     if (comm->shared_out != comm->out)
-        copy_reached(comm, row, RT_REACH_OUT, comm->out, comm->shared_out);
+        (void)copy_reached(comm, row, RT_REACH_OUT, comm->out, comm->shared_out);
 }

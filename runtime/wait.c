@@ -74,6 +74,10 @@ static const char *fate(uint32_t reason)
         return "does not answer";
     case RT_DAMAGED:
         return "sent damaged data";
+    case RT_BROKEN:
+        return "is not reached any more (a queue pair failed)";
+    case RT_REFUSED:
+        return "refused a write to its memory (remote access error)";
     default:
         return "died";
     }
@@ -182,6 +186,16 @@ static int has_ended(uint32_t pid)
     return (kill((pid_t)pid, 0) != 0 && errno == ESRCH) || state == 'Z' || state == 'X';
 }
 
+static enum rt_reason far_fate(enum far_state state)
+{
+    static const enum rt_reason fates[] = {[FAR_HERE] = RT_FINE,
+                                           [FAR_LEFT] = RT_LEFT,
+                                           [FAR_GONE] = RT_GONE,
+                                           [FAR_BROKEN] = RT_BROKEN,
+                                           [FAR_REFUSED] = RT_REFUSED};
+    return fates[state];
+}
+
 /* What is known of a rank that others wait for; RT_FINE: nothing against it. *quiet: that it is
  * stopped or silent, which may change. */
 static enum rt_reason fate_of(const struct peal_comm *comm, uint32_t rank, enum rt_reason *quiet)
@@ -193,7 +207,7 @@ static enum rt_reason fate_of(const struct peal_comm *comm, uint32_t rank, enum 
         enum far_state state = rt_far_state(comm, rank, &heard);
         if (rt_now_ns() > heard + (uint64_t)comm->timeout_ms * 500000u)
             *quiet = RT_SILENT;
-        return state == FAR_GONE ? RT_GONE : state == FAR_LEFT ? RT_LEFT : RT_FINE;
+        return far_fate(state);
     }
     uint32_t pid = pid_of(comm, board);
     if (pid == 0)

@@ -6,10 +6,12 @@
 packages_required=(build-essential cmake ninja-build pkg-config libxml2-dev libxxhash-dev
     libjansson-dev nettle-dev liblua5.4-dev)
 # To build what is optional, so that it is at least configured.
-packages_optional=(libibverbs-dev libpmix-dev)
+packages_optional=(libibverbs-dev ibverbs-providers libpmix-dev)
 # To test it.
 packages_test=(check libsubunit-dev clang clang-format libxml2-utils shellcheck
     python3-jsonschema graphviz libsimgrid-dev chromium fonts-dejavu-core lua5.4)
+# To run it over RDMA in emulated machines (tests/rdma).
+packages_rdma=(qemu-system-x86 busybox-static kmod cpio xz-utils zstd iproute2 ibverbs-providers)
 
 package_missing() {
     [ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null)" != "ii " ]

@@ -87,10 +87,11 @@ static peal_status read_reference(struct cluster_reader *reader, const struct to
     return status;
 }
 
-static uint32_t known_type(const peal_fabric *fabric, const char *path)
+static uint32_t known_type(const peal_fabric *fabric, const char *path, int multicast)
 {
     for (uint32_t t = 0; t < fabric->types; t++) {
-        if (fabric->type[t].path && peal_streq(fabric->type[t].path, path))
+        if (fabric->type[t].path && peal_streq(fabric->type[t].path, path) &&
+            fabric->type[t].multicast == multicast)
             return t;
     }
     return TOPO_NONE;
@@ -179,11 +180,11 @@ static peal_status read_form(struct cluster_reader *reader, const struct topo_el
 }
 
 static peal_status new_type(struct cluster_reader *reader, const struct topo_elem *elem,
-                            const char *path, uint32_t *index)
+                            const char *path, int multicast, uint32_t *index)
 {
     peal_fabric *fabric = reader->fabric;
     const char *name = peal_topo_attr(reader->doc, elem, "name");
-    struct topo_type type = {.path = path, .line = elem->line};
+    struct topo_type type = {.path = path, .line = elem->line, .multicast = multicast};
     peal_status status;
 
     if (fabric->types == TOPO_TYPES_MAX)
@@ -202,15 +203,35 @@ static peal_status new_type(struct cluster_reader *reader, const struct topo_ele
     return status;
 }
 
+/* Whether the host's NVSwitches multicast: no file of a vendor says so. */
+static peal_status read_multicast(const struct cluster_reader *reader, const struct topo_elem *elem,
+                                  int *multicast)
+{
+    const char *text = peal_topo_attr(reader->doc, elem, "multicast");
+
+    *multicast = text && peal_streq(text, "yes");
+    if (text && !*multicast && !peal_streq(text, "no"))
+        return peal_topo_cluster_refuse(reader, elem, "multicast is neither yes nor no",
+                                        "one of them");
+    if (*multicast && peal_topo_attr(reader->doc, elem, "ranks"))
+        return peal_topo_cluster_refuse(reader, elem, "both multicast and ranks",
+                                        "accelerators that meet on a switch");
+    return PEAL_OK;
+}
+
 peal_status peal_topo_cluster_host(struct cluster_reader *reader, const struct topo_elem *elem)
 {
-    static const char *const attributes[] = {"name", "count", "topology", "ranks", NULL};
+    static const char *const attributes[] = {"name",  "count",     "topology",
+                                             "ranks", "multicast", NULL};
     const char *reference = peal_topo_attr(reader->doc, elem, "topology");
     const char *path = NULL;
     uint32_t count = 1;
     uint32_t type = TOPO_NONE;
+    int multicast = 0;
 
-    PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "name, count, topology or ranks"));
+    PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes,
+                                     "name, count, topology, ranks or multicast"));
+    PEAL_TRY(read_multicast(reader, elem, &multicast));
     PEAL_TRY(peal_topo_cluster_count(reader, elem, "count", TOPO_HOSTS_MAX, &count));
     if (reference && peal_topo_attr(reader->doc, elem, "ranks"))
         return peal_topo_cluster_refuse(reader, elem, "both topology and ranks", "one of them");
@@ -224,9 +245,9 @@ peal_status peal_topo_cluster_host(struct cluster_reader *reader, const struct t
             return peal_topo_cluster_refuse(reader, elem, "the topology leads out of the directory",
                                             "a relative path without \"..\"");
         PEAL_TRY(full_path(reader, reference, &path));
-        type = known_type(reader->fabric, path);
+        type = known_type(reader->fabric, path, multicast);
     }
     if (type == TOPO_NONE)
-        PEAL_TRY(new_type(reader, elem, path, &type));
+        PEAL_TRY(new_type(reader, elem, path, multicast, &type));
     return peal_topo_add_span(reader->fabric, type, count);
 }

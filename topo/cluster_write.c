@@ -40,6 +40,7 @@ static void put_cluster(struct peal_buf *buf, const peal_cluster_params *params)
     peal_buf_fmt(buf, "%u", (unsigned)params->nodes);
     peal_buf_str(buf, "\" topology=\"");
     put_escaped(buf, params->host_path);
+    peal_buf_str(buf, params->multicast ? "\" multicast=\"yes" : "");
     peal_buf_str(buf, "\"/>\n  <network kind=\"");
     peal_buf_str(buf, params->rails ? "rails" : "leaf-spine");
     if (params->oversubscription > 0) {

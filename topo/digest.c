@@ -51,6 +51,8 @@ static void put_type(struct peal_buf *buf, const struct topo_type *type)
 {
     put(buf, (uint64_t)type->shared_memory);
     put(buf, type->ranks);
+    if (type->multicast) /* others keep the identity that they had before there was any */
+        put_text(buf, "multicast");
     put_graph(buf, type);
     for (uint32_t a = 0; a < type->accels; a++) {
         const struct topo_accel *accel = &type->accel[a];

@@ -130,6 +130,7 @@ struct topo_type {
     const char *name;  /* of its <host> or its system */
     const char *path;  /* of its file */
     uint32_t line;     /* where it was referred to, for errors */
+    int multicast;     /* 1: its NVSwitches copy stores to many ranks and fold loads from many */
     int shared_memory; /* 1: ranks without accelerators, no graph but memory */
     uint32_t ranks;
 

@@ -9,6 +9,7 @@
 #include "network.h"
 #include "topo_text.h"
 
+#include <stddef.h>
 #include <string.h>
 
 /* ---- collecting resources. A part of a path may name at most `limit`; beyond, what is
@@ -75,6 +76,13 @@ static void shared_memory(const peal_fabric *fabric, const struct topo_at *from,
     use_own(&part, to, 2 * to->index + 1);
 }
 
+/* Up to an NVSwitch and down again. */
+static int over_switch(const struct topo_type *type, const struct topo_route *route)
+{
+    return route->hops == 2 &&
+           type->node[type->link[type->hop[route->hop]].to].kind == TOPO_NVSWITCH;
+}
+
 static void inside(const peal_fabric *fabric, const struct topo_at *from, const struct topo_at *to,
                    struct topo_path *path)
 {
@@ -87,6 +95,7 @@ static void inside(const peal_fabric *fabric, const struct topo_at *from, const 
     path->gap_us = fabric->profile.gap_us[route->link_class];
     path->direct = route->direct;
     path->mover = (peal_engine)route->mover;
+    path->multicast = from->type->multicast && route->direct && over_switch(from->type, route);
     use_hops(&part, from, route->hop, route->hops);
 }
 
@@ -158,7 +167,7 @@ void peal_topo_path(const peal_fabric *fabric, uint32_t from, uint32_t to, struc
     struct topo_at a = peal_topo_at_rank(fabric, from);
     struct topo_at b = peal_topo_at_rank(fabric, to);
 
-    memset(path, 0, sizeof *path);
+    memset(path, 0, offsetof(struct topo_path, use)); /* uses count: the rest is written then */
     path->beta_gbs = peal_topo_constant(TOPO_LOCAL);
     if (from == to) {
         path->link_class = PEAL_LINK_LOOPBACK;

@@ -25,6 +25,8 @@ struct topo_path {
     double beta_gbs;            /* narrowest resource */
     double gap_us;              /* what each message costs its issuer and NIC, not overlapped */
     int direct;                 /* loads and stores by an SM reach the other end */
+    int multicast;              /* over one switch that multicasts and folds: use[0] is the way up
+                                   to it, use[1] down from it */
     peal_engine mover;          /* the engine when not direct: rdma, tcp or staged */
     uint32_t uses;
     struct topo_use use[TOPO_PATH_MAX];

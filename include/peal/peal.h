@@ -327,6 +327,22 @@ PEAL_API PEAL_CHECK peal_status peal_fabric_link(const peal_fabric *fabric, uint
 PEAL_API PEAL_CHECK peal_status peal_fabric_note(const peal_fabric *fabric, uint32_t index,
                                                  peal_note_info *info);
 
+/* How far a NIC is from a rank: what lies between them. Accelerators whose host states no PCIe, and
+ * processes, are at PEAL_NIC_NUMA or beyond. */
+typedef enum peal_nic_distance {
+    PEAL_NIC_SWITCH = 0, /* one PCIe switch at most */
+    PEAL_NIC_BRIDGE = 1, /* several of them, below one port of the host bridge */
+    PEAL_NIC_NUMA = 2,   /* the host bridge of one NUMA node */
+    PEAL_NIC_SYSTEM = 3, /* the links between NUMA nodes */
+    PEAL_NIC_HOST = 4    /* the network: it is another host's */
+} peal_nic_distance;
+#define PEAL_NIC_DISTANCE_COUNT 5
+/* "switch", "bridge", "numa", "system", "host"; NULL: no such. Static; any thread. */
+PEAL_API const char *peal_nic_distance_name(peal_nic_distance distance);
+/* ERR_ARG for a rank or NIC that is not there. Any thread. */
+PEAL_API PEAL_CHECK peal_status peal_fabric_nic_distance(const peal_fabric *fabric, uint32_t rank,
+                                                         uint32_t nic, peal_nic_distance *out);
+
 /* How bytes go from one rank to another. */
 typedef struct peal_path_info {
     size_t size;
@@ -347,6 +363,7 @@ typedef struct peal_cluster_params {
     int rails;               /* 1: NIC i of every host meets on rail i; 0: leaf and spine */
     double oversubscription; /* leaf to spine; 0 means 1 (none) */
     double latency_us;       /* added per crossing; 0 means the class default */
+    int multicast;           /* 1: the hosts' NVSwitches multicast and fold (NVLink SHARP) */
 } peal_cluster_params;
 PEAL_API PEAL_CHECK peal_status peal_cluster_write(peal_ctx *ctx, const peal_cluster_params *params,
                                                    peal_write_fn write, void *user,
@@ -439,10 +456,13 @@ typedef struct peal_request {
     /* 1: callers' buffers will be private to their processes (peal_world_params): what peers reach
      * of them is copied once more, and schedules are chosen accordingly. */
     int private_buffers;
+    /* 1: the same inputs give the same bits in each call of one plan: no sum is added up in an
+     * order that a switch chooses. deterministic implies it. */
+    int repeatable;
 } peal_request;
 #define PEAL_DEPTH_MAX 8u
 /* clang-format off */
-#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0, NULL, 0, 0}
+#define PEAL_REQUEST_INIT {sizeof(peal_request), PEAL_ALLREDUCE, 0, 0, 0, NULL, 0, 0, 0, 0, 0.0, {0}, 0, 0, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, PEAL_WIRE_NONE, NULL, 0, NULL, 0, 0, 0}
 /* clang-format on */
 
 /* Names of the algorithms that a request can ask for, 0, 1, ...; NULL behind the last. Static;
@@ -532,6 +552,10 @@ PEAL_API PEAL_CHECK peal_status peal_schedule_create(peal_ctx *ctx,
                                                      peal_diag *diag, peal_schedule **script_out);
 PEAL_API void peal_schedule_destroy(peal_schedule *script);
 PEAL_API const char *peal_schedule_name(const peal_schedule *script); /* lives as long as it does */
+/* Block `index` of a collective of its own, whose lists live as long as the script. ERR_ARG past
+ * the last, and where it serves another collective. */
+PEAL_API PEAL_CHECK peal_status peal_schedule_block(const peal_schedule *script, uint32_t index,
+                                                    peal_block *block);
 /* Appends a step; each is as if those before were over. Errors: ARG (what there is not: a rank, a
  * chunk), LIMIT, MEMORY, with path and line. */
 PEAL_API PEAL_CHECK peal_status peal_schedule_add(peal_schedule *script,
@@ -926,9 +950,15 @@ typedef struct peal_estimate_params {
     uint64_t scratch_limit; /* as of a request */
     uint64_t bucket_bytes;  /* of gradients; 0: choose */
     uint32_t decode_batch;  /* sequences that get a token each; 0 means 4 */
+    /* As of a request, for every collective of every axis. */
+    const peal_policy *policy;
+    int policy_fallback;
+    /* An algorithm in Lua for the allreduces, in the place of `algorithm` (peal_schedule_load).
+     * NULL: none. */
+    const peal_policy_text *script;
 } peal_estimate_params;
 /* clang-format off */
-#define PEAL_ESTIMATE_PARAMS_INIT {sizeof(peal_estimate_params), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, NULL, 0, 0, 0, 0}
+#define PEAL_ESTIMATE_PARAMS_INIT {sizeof(peal_estimate_params), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, NULL, 0, 0, 0, 0, NULL, 0, NULL}
 /* clang-format on */
 
 typedef struct peal_estimate peal_estimate;
@@ -1187,7 +1217,8 @@ typedef struct peal_world_params {
     uint64_t chaos_seed;  /* not 0: asynchronous engines delay, split and reorder within
                              what they promise, from this seed (for tests) */
     /* Private buffers of messages from this size on are not staged: the kernel copies between
-     * processes (cross-memory attach), where it lets them. 0 means 1 MiB, UINT64_MAX never. */
+     * processes (cross-memory attach), where it lets them. 0 means 32 MiB, of reductions more than
+     * 64 MiB, and 1 MiB where staging would take more than half of the heap; UINT64_MAX never. */
     uint64_t attach_bytes;
 } peal_world_params;
 /* clang-format off */
@@ -1236,9 +1267,12 @@ typedef struct peal_join_params {
     uint32_t timeout_ms;   /* deadline of the meeting and of every wait; 0 means 30 000 */
     uint64_t heap_bytes;   /* as in peal_world_params; the same on all ranks */
     uint64_t chaos_seed;
+    const char *rdma; /* which device, where the plan asks for RDMA: "device", "device:port" or
+                         "device:port:gid index"; "off": none; NULL: the plan's, else the closest.
+                         There are as many queue pairs between two ranks as sockets */
 } peal_join_params;
 /* clang-format off */
-#define PEAL_JOIN_PARAMS_INIT {sizeof(peal_join_params), 0, 0, NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, 0, 0, 0, 0}
+#define PEAL_JOIN_PARAMS_INIT {sizeof(peal_join_params), 0, 0, NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL}
 /* clang-format on */
 
 /* Blocks until all ranks are there, know that they have the same table, version and number of
@@ -1259,6 +1293,19 @@ PEAL_API PEAL_CHECK peal_status peal_join_test(peal_join *join, uint32_t wait_ms
                                                peal_world **world_out);
 PEAL_API void peal_join_end(peal_join *join);
 
+/* Rank 0's table to all ranks of a job, before they join: what was chosen by a policy, or by a
+ * script, is chosen once. Every rank calls, with the parameters that it will join with (rank 0's
+ * meeting stays open for that). table: rank 0's, compiled and whole; NULL on the others, which get
+ * theirs in *table_out, as rank 0 has it, proven; the caller destroys it. Rank 0 gets no table, and
+ * *table_out is not touched there. Rank 0 with NULL has none, and tells everybody diag->text as it
+ * is when it calls. All ranks get the same answer: the plans that a rank has read are compared
+ * with rank 0's by their ids. Deadline: timeout_ms for the meeting, and again for the table.
+ * Errors: ARG, TIMEOUT, MISMATCH, PEER, UNPROVEN, LIMIT (more than PEAL_SHARE_BYTES), IO, MEMORY.
+ */
+#define PEAL_SHARE_BYTES (1ull << 30)
+PEAL_API PEAL_CHECK peal_status peal_table_share(peal_ctx *ctx, const peal_join_params *params,
+                                                 const peal_table *table, peal_diag *diag,
+                                                 peal_table **table_out);
 /* A new world of some ranks of a joined one, for split and shrink: every listed rank calls, with
  * the same list and table; ranks[i] becomes rank i. The old world may have failed, and may lack
  * the ranks that are not listed. Errors: as peal_world_join. */
@@ -1271,6 +1318,23 @@ PEAL_API PEAL_CHECK peal_status peal_world_exchange(peal_world *world, const voi
                                                     size_t bytes, void *all, peal_diag *diag);
 /* The name of a rank's host; NULL where the world was not joined. Lives with the world. */
 PEAL_API const char *peal_world_host(const peal_world *world, uint32_t rank);
+
+/* How this rank reaches another one of a joined world, and what it has sent there. The texts live
+ * with the world. */
+typedef struct peal_link_state {
+    size_t size;
+    const char *transport; /* "memory" (one host), "tcp", "rdma" */
+    const char *device;    /* rdma: this rank's, with the port: "mlx5_0:1"; else "" */
+    const char *why; /* a clause: why not all links are rdma, where the plan asks for it; or "" */
+    uint32_t links_rdma; /* of all ranks, each counted from both ends */
+    uint32_t links_tcp;
+    uint64_t puts; /* by tcp or rdma: transfers, their bytes, and signals, so far */
+    uint64_t bytes;
+    uint64_t signals;
+} peal_link_state;
+/* Any thread, at any time. Errors: ARG. */
+PEAL_API PEAL_CHECK peal_status peal_world_link(const peal_world *world, uint32_t rank,
+                                                peal_link_state *state);
 
 /* Joins the world as `rank`. Blocks until every rank has joined or the deadline
  * passes; compares plan ids. The table must be verified, or is verified here; of slices, which are

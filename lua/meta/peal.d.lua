@@ -15,6 +15,7 @@
 ---@field links peal.Link[] # all links of the graph
 ---@field notes peal.Note[] # what was filled in, or is suspicious
 ---@field rank fun(self: peal.Fabric, rank: integer): peal.Rank # a rank by its number, from 0
+---@field nic_distance fun(self: peal.Fabric, rank: integer, nic: integer): string # what lies between a rank and a NIC, both from 0: switch (one PCIe switch at most), bridge (several), numa (the host bridge of a NUMA node), system (links between NUMA nodes), host (another host's)
 ---@field path fun(self: peal.Fabric, from: integer, to: integer): peal.Path # how bytes go from one rank to another
 
 ---An accelerator, or a process of a host.
@@ -27,6 +28,7 @@
 ---@field numa integer # NUMA node; -1 unknown
 ---@field nvlink_domain integer # equal for ranks that reach each other over NVLink, XGMI or C2C
 ---@field nic integer # the nearest NIC, from 0; -1 none
+---@field nic_distance string # how far that is: switch, bridge, numa, system (fabric:nic_distance)
 ---@field arch integer # compute capability times 10; 0 unknown
 ---@field model string # sm_90, gfx942, host
 
@@ -86,6 +88,7 @@
 ---@field max_sms integer # SMs of an accelerator at most; 0 any number
 ---@field zero_sm boolean # no SM at all
 ---@field deterministic boolean # one order of reduction
+---@field repeatable boolean # no sum in an order that a switch chooses
 ---@field wire string # format that float32 may travel in
 ---@field rank fun(self: peal.Request, rank: integer): peal.Rank # a rank of the group by its number there, from 0
 
@@ -123,6 +126,22 @@
 ---@field max_bytes integer # in check: the row's largest message
 ---@field engine fun(self: peal.Candidate, class: string): string? # who moves data over a class of links: sm, tma, ce, rdma, staged, tcp; several joined by +
 ---@field time fun(self: peal.Candidate, bytes: integer): number # predicted time in us for another size
+---@field steps fun(self: peal.Candidate, rank: integer, class?: string): peal.Step[] # in check: what a rank of the group, from 0, does, lane behind lane; with a class of links, what it moves over that
+
+---One step of a rank's program, in check: docs/plan-format.md has what each does.
+---@class peal.Step
+---@field rank integer # whose program it is of, from 0
+---@field lane integer # of that program, from 0
+---@field index integer # in its lane, from 0
+---@field section string # pre, body or post: once before, for each tile, once after
+---@field op string # copy, put, get, reduce, signal, wait ...
+---@field engine string # who moves or signals: sm, tma, ce, rdma, staged, tcp; empty where nobody does
+---@field moves boolean # whether it moves data
+---@field chunk integer # the first that it moves, from 0
+---@field chunks integer # how many it moves at once; 0 where it moves none
+---@field bytes integer # that it moves at most, each time it runs, in the row's largest message
+---@field class string # the farthest of the links that the data goes over; empty inside the rank's own memory
+---@field peers fun(self: peal.Step): integer[] # the other ranks that it names, from 0
 
 ---A schedule to be made.
 ---@class peal.Ask

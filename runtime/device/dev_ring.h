@@ -88,7 +88,7 @@ struct dev_port {
     uint32_t abort;      /* written by the host, read by the kernel */
     uint32_t bad_sender; /* alltoallv, written when a call ends: a rank, or DEV_NOBODY */
     uint32_t done;       /* stamp of the last call that has ended, stored by the kernel */
-    uint32_t zero;
+    uint32_t begun;      /* and of the last that has begun */
     struct dev_report report;
     uint32_t head[DEV_LANES]; /* by the host */
     uint32_t freed[DEV_LANES][DEV_EVENTS];

@@ -5,8 +5,9 @@
 #
 #   matrix.sh PEAL
 #
-# MACHINES: which (loads mesh torus switch dgx hosts pcie small); RANKS: how many ranks, of those
-#   that a machine is tried with (all); ALGORITHMS, COLLECTIVES: which (all);
+# MACHINES: which (loads mesh torus switch nvls dgx hosts pcie small); RANKS: how many ranks, of those
+#   that a machine is tried with (all); ALGORITHMS, COLLECTIVES: which (all; custom is a script's);
+# PART: I/N, the I-th of N parts (1/1): each takes every N-th line of what is left;
 # LIMIT: seconds for one table of plans (300): what takes longer is listed, and no failure.
 # One line for each machine, algorithm and collective; what an algorithm does not serve is left out.
 # Stopped by a signal, it tells what it has.
@@ -20,12 +21,14 @@
 set -u
 peal=$(realpath "${1:?usage: matrix.sh PEAL}")
 cd "$(dirname "$0")/../.." || exit
-machines=${MACHINES:-loads mesh torus switch dgx hosts pcie small}
+machines=${MACHINES:-loads mesh torus switch nvls dgx hosts pcie small}
 algorithms=${ALGORITHMS:-$(sed -n 's/^ALGORITHM([A-Z_]*, \([a-z_]*\))/\1/p' \
     compiler/algorithms.def | tr _ -)}
 collectives=${COLLECTIVES:-$(sed -n 's/^X(PEAL_\([A-Z_]*\),.*/\1/p' plan/collectives.def |
-    tr A-Z_ a-z-)}
+    tr A-Z_ a-z- | grep -vx custom)}
 limit=${LIMIT:-300}
+part=${PART:-1/1}
+turn=0
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 began=$SECONDS
@@ -77,6 +80,7 @@ hosts() {
     echo '</peal>'
 }
 hosts switch 1 64 0 >"$out/switch.xml"
+sed 's/<host /<host multicast="yes" /' "$out/switch.xml" >"$out/nvls.xml"
 hosts torus4 1 16 4 >"$out/torus4.xml"
 hosts torus8 1 64 8 >"$out/torus8.xml"
 
@@ -112,6 +116,7 @@ ranks_of() { # ranks_of MACHINE ALGORITHM
     pcie) echo "$(seq 2 9) 12 15 16 17 24 31 32 33 63 64" ;;
     hosts) case $2 in twohop | hierarchical) seq 4 64 ;; esac ;;
     small) echo 5 8 12 13 16 24 32 48 64 ;;
+    nvls) case $2 in nvls) seq 2 64 ;; esac ;;
     dgx) echo "$sample" ;;
     switch) case $2 in packed) seq 3 64 ;; *) echo "$sample" ;; esac ;;
     esac
@@ -224,6 +229,8 @@ for machine in $machines; do
     for algorithm in $algorithms; do
         case $algorithm in nccl-*) [ "$machine" = loads ] || continue ;; esac
         for collective in $collectives; do
+            turn=$((turn + 1))
+            [ $((turn % ${part#*/})) = $((${part%/*} % ${part#*/})) ] || continue
             line "$machine" "$algorithm" "$collective"
         done
     done

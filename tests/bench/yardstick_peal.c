@@ -7,6 +7,7 @@
  *   PEAL_BENCH_TABLE    a table's text form instead of what peal_table_plan chooses
  *   PEAL_BENCH_ALGO     the algorithm to plan with, and
  *   PEAL_BENCH_TILE     the tile in bytes
+ *   PEAL_BENCH_ATTACH   private buffers of messages from this size on are attached to, not staged
  */
 #include "bench.h"
 
@@ -109,10 +110,12 @@ static void init(int *argc, char ***argv, int *rank, int *size)
     peal_table *table = path ? read_table(path) : plan_table();
     peal_world_params params = PEAL_WORLD_PARAMS_INIT;
     params.ranks = (uint32_t)*size;
-    params.heap_bytes = 2ull * LARGEST + (1u << 20);
+    params.heap_bytes = 4ull * LARGEST + (1u << 20);
     params.shm_name = name;
     params.attach = *rank != 0;
     params.private_buffers = is_private();
+    const char *attach = getenv("PEAL_BENCH_ATTACH");
+    params.attach_bytes = attach ? strtoull(attach, NULL, 10) : 0;
     check(peal_world_create(ctx, &params, table, &diag, &world), "world");
     check(peal_comm_create(world, table, (uint32_t)*rank, &diag, &comm), "comm");
     peal_table_destroy(table);

@@ -29,6 +29,18 @@ grep -q "block r0 r1 r2 -> r1" halo.txt
 "$PEAL" asm halo.txt -o same.plan
 cmp halo.plan same.plan
 "$PEAL" verify halo.plan >/dev/null
+# run against its postcondition: of the script, of the file, in processes
+"$PEAL" run host:4 -n 1,2,3,4 -c custom -a "$shipped/halo.lua" -b 0,8,1003,65536 -d all --op all \
+    --check >out
+grep -q "all right" out || { cat out; exit 1; }
+expect 0 "$PEAL" run halo.plan --check --procs --json -b 64K
+expect_json 'j["collective"] == "custom" and j["wrong"] == 0 and j["checked"]'
+expect 0 "$PEAL" bench host:3 -c custom -a "$shipped/halo.lua" -s 8:4K --factor 8 --iters 2
+expect_out '# Out of bounds values : 0 OK'
+expect 2 "$PEAL" run host:3 -c custom -a "$shipped/halo.lua" --op avg
+expect_err 'no average'
+expect 2 "$PEAL" run host:3 -c custom
+expect_err "a script's own"
 
 # wrong ones: status, file and line, rank and chunk
 wrong() { # status, text, sed script, file
@@ -52,3 +64,13 @@ wrong 3 "wrong.lua:.*attempt to" '14s/others/other/' all-pairs.lua
 code=0
 "$PEAL" plan "$machines/dgx-h100.xml" -c allgather -a "$shipped/ring.lua" 2>err || code=$?
 [ "$code" = 3 ] && grep -q 'does not serve allgather' err
+
+# wherever plans are made
+expect 0 "$PEAL" estimate "$machines/cluster-h100-2.xml" --model llama-3-8b --tp 8 --dp 2 -a "$shipped/ring.lua"
+expect_out '^tp +allreduce .* lua-ring'
+expect_out '^dp +allreduce .* lua-ring'
+expect 0 "$PEAL" report "$machines/dgx-h100.xml" -c allreduce -b 8:1M -a "$shipped/ring.lua" -o page.html
+grep -q lua-ring page.html
+expect 0 "$PEAL" bench host:2 -s 1K:4K --iters 1 -o measured.txt
+expect 0 "$PEAL" compare host:2 measured.txt -a "$shipped/ring.lua"
+expect_out '^ *1K .* lua-ring '

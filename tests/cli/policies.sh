@@ -33,7 +33,7 @@ for policy in "$policies"/*.lua; do
         count=$((count + 1))
     done
 done
-[ $count -ge 14 ] || die "only $count comparisons"
+[ $count -ge 16 ] || die "only $count comparisons"
 
 # What a policy chose is proven, and moves the right bytes.
 expect 0 "$PEAL" verify two.xml --policy "$policies/avoid-nic.lua" --policy "$policies/sm-priced.lua"

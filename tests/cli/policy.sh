@@ -137,3 +137,16 @@ expect 3 "$PEAL" lua "$dgx" <in
 expect_out '^5$'
 expect_err 'console:1: error: attempt to index a nil value'
 expect_err 'used up its budget'
+
+# ---- wherever plans are made
+policy ring.lua <<<'return {choose = function() return {algorithm = "ring", channels = 1} end}'
+expect 0 "$PEAL" estimate "$dgx" --model llama-3-8b --tp 8 --policy ring.lua
+expect_out '^tp +allreduce .* ring '
+expect 0 "$PEAL" report "$dgx" -c allreduce -b 8:1M --policy ring.lua -o page.html
+expect 0 "$PEAL" bench host:2 -s 1K:4K --iters 1 -o measured.txt
+expect 0 "$PEAL" compare host:2 measured.txt --policy ring.lua
+expect_out '^ *1K .* ring '
+policy bad.lua <<<'return {choose = function() error("no") end}'
+expect 3 "$PEAL" estimate "$dgx" --model llama-3-8b --tp 8 --policy bad.lua
+expect 0 "$PEAL" estimate "$dgx" --model llama-3-8b --tp 8 --policy bad.lua --policy-fallback
+expect_err 'the policy is left out: bad.lua:2: '

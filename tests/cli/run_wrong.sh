@@ -57,6 +57,15 @@ peal_status peal_reduce_scatter(peal_comm *comm, const void *in, void *out, size
         spoil(in, 2 * bytes, out, bytes, dtype);
     return status;
 }
+peal_status peal_custom(peal_comm *comm, const void *in, void *out, size_t count, peal_dtype dtype,
+                        peal_op op, peal_diag *diag)
+{
+    size_t bytes = count * peal_dtype_size(dtype); /* of a block: two are given, one is got */
+    peal_status status = REAL(peal_custom)(comm, in, out, count, dtype, op, diag);
+    if (mine(comm))
+        spoil(in, 2 * bytes, out, bytes, dtype);
+    return status;
+}
 #define MOVES(name, in_blocks, out_blocks, ends, arguments)                                        \
     peal_status name(peal_comm *comm, const void *in, void *out, size_t count, peal_dtype dtype    \
                      ends, peal_diag *diag)                                                        \
@@ -153,6 +162,12 @@ spoiled_of reduce-scatter last --in-place # its own block
 expect_err 'rank 1, element 99 '
 spoiled_of scatter input --in-place --root 1
 expect_err 'rank 1, input 5 '
+if ! strings -a "$(dirname "$PEAL")"/libpeal.so 2>/dev/null | grep -q "this peal was built without Lua"; then
+    for what in "element:rank 1, element 17 is " "behind:guard of out" "last:rank 1, input 199 "; do
+        spoiled_of custom "${what%%:*}" --algorithm "$PEAL_SOURCE/examples/algorithms/halo.lua"
+        expect_err "${what#*:}"
+    done
+fi
 spoiled_of barrier barrier
 expect_err 'wrong: barrier: rank [01], entry of rank [01] is missing'
 export SPOIL=element SPOIL_CALL=1

@@ -18,7 +18,7 @@ exported() {
     nm -D --defined-only "$1" | awk '$2 ~ /[TDBRVW]/ {print $3}' | sed 's/@.*//' | sort
 }
 
-header_functions "$PEAL_SOURCE"/include/peal/peal.h >"$work/header"
+header_functions "$PEAL_SOURCE"/include/peal/peal.h "$PEAL_SOURCE"/include/peal/peal_cuda.h >"$work/header"
 map_functions "$PEAL_SOURCE/cmake/peal.map" >"$work/peal.map"
 map_functions "$PEAL_SOURCE/cmake/peal-rt.map" >"$work/peal-rt.map"
 exported "$1" >"$work/libpeal.so"

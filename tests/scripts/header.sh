@@ -15,9 +15,6 @@ diff "$work/declared" "$work/described"
 
 for header in "$PEAL_SOURCE"/include/peal/*.h; do
     name=peal/${header##*/}
-    case $name in
-    peal/peal_cuda*) continue ;; # needs the toolkit's headers
-    esac
     # Twice: the guard has to hold.
     printf '#include <%s>\n#include <%s>\nint main(void) { return 0; }\n' "$name" "$name" \
         >"$work/one.c"
@@ -36,8 +33,8 @@ for header in "$PEAL_SOURCE"/include/peal/*.h; do
 done
 # The *_INIT macros have to be initialisers in both languages.
 {
-    echo '#include <peal/peal.h>'
-    sed -nE 's/^#define (PEAL_([A-Z_]+)_INIT) .*/\1 \2/p' "$PEAL_SOURCE"/include/peal/peal.h |
+    echo '#include <peal/peal_cuda.h>'
+    sed -nE 's/^#define (PEAL_([A-Z_]+)_INIT) .*/\1 \2/p' "$PEAL_SOURCE"/include/peal/*.h |
         while read -r macro type; do
             type=peal_$(echo "$type" | tr '[:upper:]' '[:lower:]')
             echo "extern const $type use_$type;"

@@ -60,6 +60,21 @@ for flavour in peal peal-rt peal-static peal-rt-static; do
     echo "find_package $flavour: ok"
 done
 
+# The example that is a project of its own.
+{
+    "$cmake" -S "$PEAL_SOURCE/examples/inference" -B "$work/inference" \
+        -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc"
+    "$cmake" --build "$work/inference"
+} >"$work/log" 2>&1 || true
+[ -x "$work/inference/inference" ] || {
+    cat "$work/log"
+    exit 1
+}
+if [ -x "$prefix/bin/peal" ] && "$prefix/bin/peal" policy meta >/dev/null 2>&1; then
+    "$work/inference/inference" --tp 2 --tokens 4 >/dev/null
+fi
+echo "examples/inference: ok"
+
 if [ -x "$prefix/bin/peal" ]; then
     if ldd "$prefix/bin/peal" | grep 'not found'; then
         echo "the installed program does not find its library"

@@ -32,6 +32,7 @@ struct event {
 struct lane {
     uint32_t rank, index;
     uint32_t trip;
+    uint32_t at; /* of the steps of all ranks, the one under way */
     double next_issue;
     sg_sem_t wake;
     struct event event[PLAN_EVENTS_MAX];
@@ -95,7 +96,7 @@ static struct sem *sems;
 static struct slot *slots;
 static struct queue *queues;
 static sg_host_t sink;
-static uint32_t *turn_of; /* of each need and trip */
+static uint32_t *turn_of; /* of each step and trip */
 static struct put *put;
 static uint32_t nput, put_room;
 static uint32_t lanes_over;
@@ -383,9 +384,9 @@ static void transfer_actor(int argc, char **argv)
     catch_up();
 }
 
-static uint32_t turn_at(const struct lane *lane, const struct sim_need *need)
+static uint32_t turn_at(const struct lane *lane)
 {
-    return turn_of[(size_t)(need - sim->need) * sim->trips + lane->trip];
+    return turn_of[(size_t)lane->at * sim->trips + lane->trip];
 }
 
 /* Lanes that come to an engine's queue at the same instant may be taken in any order, and much
@@ -394,7 +395,7 @@ static uint32_t turn_at(const struct lane *lane, const struct sim_need *need)
 static void await_turn(struct lane *lane, const struct sim_need *need)
 {
     struct queue *queue = &queues[need->queue];
-    uint32_t own = turn_at(lane, need);
+    uint32_t own = turn_at(lane);
     while (queue->turn < own) {
         queue->turns[own].waiter = lane;
         stand(lane);
@@ -404,7 +405,7 @@ static void await_turn(struct lane *lane, const struct sim_need *need)
 static void end_turn(const struct lane *lane, const struct sim_need *need)
 {
     struct queue *queue = &queues[need->queue];
-    queue->turns[turn_at(lane, need)].over = 1;
+    queue->turns[turn_at(lane)].over = 1;
     while (queue->turn < queue->nturns && queue->turns[queue->turn].over)
         queue->turn++;
     if (queue->turn < queue->nturns)
@@ -488,7 +489,7 @@ static void move(struct lane *lane, const struct plan_step *step,
 
 static void tell(struct lane *lane, const struct plan_step *step, const struct sim_need *need)
 {
-    struct sem *sem = &sems[need->sem];
+    struct sem *sem = &sems[sim->step[lane->at].sem];
     if (need->queue == SIM_NONE && need->gap && simgrid_get_clock() < lane->next_issue)
         rest_until(lane->next_issue);
     if (sem->issued == sem->room) {
@@ -516,9 +517,9 @@ static void tell(struct lane *lane, const struct plan_step *step, const struct s
     later(&n);
 }
 
-static void wait_for(struct lane *lane, const struct plan_step *step, const struct sim_need *need)
+static void wait_for(struct lane *lane, const struct plan_step *step)
 {
-    struct sem *sem = &sems[need->sem];
+    struct sem *sem = &sems[sim->step[lane->at].sem];
     uint32_t waits = ++sem->waits;
     sem->waiter = lane;
     while (waits > step->lag && sem->arrived < waits - step->lag)
@@ -545,14 +546,16 @@ static void do_step(struct lane *lane, uint32_t at)
 {
     const struct plan_rank *program = &plan->ranks[lane->rank];
     const struct plan_step *step = &program->steps[at];
-    const struct sim_need *need = &sim->need[sim->step_first[lane->rank] + at];
     struct event *event;
+    lane->at = sim->step_first[lane->rank] + at;
+    const struct sim_step *known = &sim->step[lane->at];
+    const struct sim_need *need = known->need == SIM_NONE ? NULL : &sim->need[known->need];
     switch (step->op) {
     case PLAN_SIGNAL:
         tell(lane, step, need);
         break;
     case PLAN_WAIT:
-        wait_for(lane, step, need);
+        wait_for(lane, step);
         break;
     case PLAN_AWAIT:
         event = &lane->event[step->event];
@@ -589,11 +592,7 @@ static void lane_actor(int argc, char **argv)
 
 static void find_rooms(void)
 {
-    uint32_t count = 0;
-    for (uint32_t n = 0; n < sim->needs; n++)
-        if (sim->need[n].sem != SIM_NONE && sim->need[n].sem >= count)
-            count = sim->need[n].sem + 1;
-    sems = room(count, sizeof *sems);
+    sems = room(sim->sems, sizeof *sems);
     slots = room((size_t)sim->slots * plan->nranks, sizeof *slots);
     queues = room(sim->queues, sizeof *queues);
     for (uint32_t q = 0; q < plan->nranks * PEAL_ENGINE_COUNT; q++)
@@ -603,7 +602,7 @@ static void find_rooms(void)
 
 static void find_turns(void)
 {
-    turn_of = room((size_t)sim->needs * sim->trips, sizeof *turn_of);
+    turn_of = room((size_t)sim->step_first[plan->nranks] * sim->trips, sizeof *turn_of);
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t q = 0; pass && q < sim->queues; q++) {
             queues[q].turns = room(queues[q].nturns, sizeof(struct turn));
@@ -612,9 +611,10 @@ static void find_turns(void)
         for (uint32_t i = 0; i < sim->records; i++) {
             const struct sim_record *r = &sim->record[i];
             uint32_t n = sim->step_first[sim->lane[r->lane].rank] + r->step;
-            if (r->kind == SIM_WAIT || sim->need[n].queue == SIM_NONE)
+            uint32_t need = sim->step[n].need;
+            if (r->kind == SIM_WAIT || need == SIM_NONE || sim->need[need].queue == SIM_NONE)
                 continue;
-            turn_of[(size_t)n * sim->trips + r->trip] = queues[sim->need[n].queue].nturns++;
+            turn_of[(size_t)n * sim->trips + r->trip] = queues[sim->need[need].queue].nturns++;
         }
     }
 }

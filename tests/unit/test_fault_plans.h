@@ -18,16 +18,27 @@ struct subject {
     char *text; /* freed with free() */
 };
 
+/* Accelerators on switches that multicast. */
+static inline peal_status switched(peal_ctx *ctx, peal_diag *diag, peal_fabric **fabric)
+{
+    static const char text[] = "<peal version=\"1\"><host topology=\"dgx-h100.xml\" "
+                               "multicast=\"yes\"/></peal>";
+    char base[4096];
+    (void)snprintf(base, sizeof base, "%s", test_source_path("examples/topologies"));
+    return peal_fabric_parse(ctx, text, strlen(text), "switched", base, diag, fabric);
+}
+
 static inline peal_fabric *machine_of(peal_ctx *ctx, enum machine machine, uint32_t ranks)
 {
-    static const char *const files[] = {
-        [SWITCHED] = "dgx-h100.xml", [PCIE] = "pcie-8gpu.xml", [MESH] = "dgx1-v100.xml"};
+    static const char *const files[] = {[PCIE] = "pcie-8gpu.xml", [MESH] = "dgx1-v100.xml"};
     peal_diag diag = PEAL_DIAG_INIT;
     peal_fabric *fabric = NULL;
     peal_status status;
     char path[128];
     if (machine == LOADS)
         status = peal_fabric_host(ctx, ranks, &diag, &fabric);
+    else if (machine == SWITCHED)
+        status = switched(ctx, &diag, &fabric);
     else if (machine == TWO_HOSTS)
         status = peal_fabric_parse(ctx, two_hosts, strlen(two_hosts), "two", NULL, &diag, &fabric);
     else {

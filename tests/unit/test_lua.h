@@ -11,7 +11,7 @@
 
 static struct test_heap heap;
 static peal_ctx *ctx;
-static char printed[8192];
+static char printed[32768];
 
 static void begin(void)
 {

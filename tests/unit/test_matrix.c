@@ -21,6 +21,8 @@ static peal_fabric *fabric_of(uint32_t kind, uint32_t ranks)
         add_graph(fabric, ranks);
         return fabric;
     }
+    if (kind == 3)
+        return machine_of(ctx, SWITCHED, ranks);
     (void)snprintf(path, sizeof path, "examples/topologies/%s.xml", files[kind - 1]);
     ck_assert_msg(peal_fabric_load(ctx, test_source_path(path), &diag, &fabric) == PEAL_OK, "%s",
                   diag.text);
@@ -52,11 +54,11 @@ static uint32_t sampled(const char *algorithm, peal_collective collective)
 {
     uint32_t rows = 0;
     for (uint32_t i = 0; i < 12; i++) {
-        static const uint32_t most[] = {32, 8, 64};
-        uint32_t kind = i % 3, top = i < 9 ? 17 : most[kind];
+        static const uint32_t most[] = {32, 8, 64, 8};
+        uint32_t kind = strcmp(algorithm, "nvls") == 0 ? 3 : i % 3, top = i < 9 ? 17 : most[kind];
         peal_request request = PEAL_REQUEST_INIT;
         request.ranks = 2 + random_below((top < most[kind] ? top : most[kind]) - 1);
-        if (i == 11) /* whole hosts */
+        if (i == 11 && kind == 2) /* whole hosts */
             request.ranks = 8 * (2 + random_below(7));
         request.algorithm = algorithm;
         if (strcmp(algorithm, "compressed") == 0)

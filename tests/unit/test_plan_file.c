@@ -269,7 +269,7 @@ static const struct wrong_program wrong_programs[] = {
      "rank 0: busid and nic are printable ASCII without quotes, of at most 23 bytes"},
     {{0, 0, 0, 0, 65}, 5, "byte 82 of the plan: a count is beyond its limit"},
     {{0, 0, 0, 0, 1, 0, 0xff, 0xff, 3, 0}, 10, "byte 87 of the plan: a count is beyond the data"},
-    {{0, 0, 0, 0, 1, 0, 1, 0, 13, 0, 0}, 11, "byte 86 of the plan: an unknown opcode"},
+    {{0, 0, 0, 0, 1, 0, 1, 0, 14, 0, 0}, 11, "byte 88 of the plan: the data ends within a plan"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 9, 0, 0},
      11,
      "rank 0 lane 0 step 0 (tell): only alltoallv has counts"},

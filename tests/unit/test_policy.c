@@ -70,6 +70,7 @@ START_TEST(test_fields)
 #define PATH_AT "f:path(0, 9)"
 #define REQUEST_AT "req"
 #define CANDIDATE_AT "c[1]"
+#define STEP_AT "c:steps(0)[1]" /* where c is the plan that is checked */
 #define TYPE_INTEGER "math.type(%s) == 'integer'"
 #define TYPE_NUMBER "type(%s) == 'number'"
 #define TYPE_STRING "type(%s) == 'string'"
@@ -100,9 +101,8 @@ START_TEST(test_fields)
         char *mark = strstr(fields[i].test, "%s");
         (void)snprintf(test, sizeof test, "%.*s%s%s", (int)(mark - fields[i].test), fields[i].test,
                        what, mark + 2);
-        (void)snprintf(text, sizeof text,
-                       "return {choose = function(c, req, f) assert(%s, '%s') end}", test,
-                       fields[i].name);
+        (void)snprintf(text, sizeof text, "return {%s = function(c, req, f) assert(%s, '%s') end}",
+                       strcmp(fields[i].at, STEP_AT) ? "choose" : "check", test, fields[i].name);
         peal_request request = PEAL_REQUEST_INIT;
         peal_diag diag = PEAL_DIAG_INIT;
         peal_table *table;

@@ -248,8 +248,7 @@ START_TEST(shares)
     static const double rates[3][FLOWS] = {{8.0 / 3, 2, 2, 8.0 / 3, 0},
                                            {8.25 / 3, 1.75, 1.75, 8.25 / 3, 0.5},
                                            {8 / 3.0, 2, 2, 8 / 3.0, 0}};
-    struct sim_resource resource[2] = {{.capacity = 10, .first = SIM_NONE},
-                                       {.capacity = 4, .first = SIM_NONE}};
+    struct sim_resource resource[2] = {{.capacity = 10}, {.capacity = 4}};
     struct sim_record record[FLOWS] = {{0}};
     struct peal_sim sim = {.ctx = ctx,
                            .need = need,
@@ -257,8 +256,7 @@ START_TEST(shares)
                            .resource = resource,
                            .record = record,
                            .resources = 2,
-                           .flow_free = SIM_NONE,
-                           .node_free = SIM_NONE};
+                           .flow_free = SIM_NONE};
     for (int step = 0; step < 3; step++) {
         uint32_t first = step == 1 ? E : A, last = step == 0 ? D : E;
         for (uint32_t i = first; step < 2 && i <= last; i++) {
@@ -279,7 +277,8 @@ START_TEST(shares)
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
         peal_free(ctx, made[i]->at, made[i]->capacity * sizeof(uint32_t));
     peal_free(ctx, sim.flow, sim.flow_capacity * sizeof *sim.flow);
-    peal_free(ctx, sim.node, sim.node_capacity * sizeof *sim.node);
+    for (size_t i = 0; i < 2; i++)
+        peal_free(ctx, resource[i].on, resource[i].room * sizeof *resource[i].on);
 }
 END_TEST
 

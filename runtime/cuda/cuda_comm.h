@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank on a device. It has a comm of the host beneath it (peal_comm), by which ranks meet, are
+ * missed and fail, and whose rows say what follows from a call's arguments; nothing is moved by
+ * that one. On the device it has
+ *
+ *   arena   one allocation that the other ranks map: what dev_layout says, then the cells of
+ *           zero-SM calls, then the heap of peal_cuda_mem_alloc
+ *   own     one that they do not: state, rank, table of peers, image
+ *   port    pinned memory of the host, through which kernel and service thread speak
+ *
+ * A call is either one launch of the kernel (cuda_kernel.c), or copies and memory operations of
+ * streams (cuda_zero.c).
+ */
+#ifndef PEAL_RUNTIME_CUDA_COMM_H
+#define PEAL_RUNTIME_CUDA_COMM_H
+
+#include "comm.h"
+#include "cuda_driver.h"
+#include "device/dev_ring.h"
+#include "far.h"
+
+#define CUDA_HEAP_ALIGN 512u
+#define CUDA_QUEUES_MAX 8u
+#define CUDA_ARENA_ALIGN 4096u
+
+/* ---- memory (cuda_memory.c) */
+
+enum cuda_kind {
+    CUDA_NOTHING,
+    CUDA_PLAIN, /* cuMemAlloc */
+    CUDA_VMM,
+    CUDA_IPC /* another process's */
+};
+
+struct cuda_block {
+    enum cuda_kind kind;
+    cu_ptr at;
+    size_t bytes;
+    cu_ptr handle; /* VMM */
+};
+
+/* Memory on the context's device, to be shared in the given way; the first `clear` bytes are 0. */
+peal_status cuda_block_make(const struct peal_cuda *cuda, uint32_t device, size_t bytes,
+                            size_t clear, peal_cuda_share share, struct cuda_block *block,
+                            peal_diag *diag);
+void cuda_block_free(const struct peal_cuda *cuda, struct cuda_block *block);
+/* Lets a device reach a block of this process. */
+peal_status cuda_block_allow(const struct peal_cuda *cuda, const struct cuda_block *block,
+                             uint32_t device, peal_diag *diag);
+
+/* What a block is to another process. */
+struct cuda_export {
+    uint32_t share; /* peal_cuda_share; FD: the descriptor comes by another way */
+    uint32_t zero;
+    uint64_t bytes;
+    unsigned char handle[64];
+};
+peal_status cuda_block_export(const struct peal_cuda *cuda, const struct cuda_block *block,
+                              peal_cuda_share share, struct cuda_export *to, int *fd,
+                              peal_diag *diag);
+/* fd: closed by the caller. devices: who will reach it. */
+peal_status cuda_block_import(const struct peal_cuda *cuda, const struct cuda_export *from, int fd,
+                              uint32_t device, struct cuda_block *block, peal_diag *diag);
+
+/* ---- ranks (cuda_meet.c) */
+
+/* What each rank tells the others when they meet. */
+struct cuda_card {
+    int32_t status; /* of what it has made so far, */
+    uint32_t pid;
+    uint64_t pid_space; /* pids are comparable among equal ones */
+    uint64_t arena;     /* its address in its own process */
+    uint64_t settings;  /* digest of the parameters that have to agree */
+    uint32_t device;
+    uint32_t blocks; /* lanes of its largest program */
+    struct cu_uuid uuid;
+    struct cuda_export memory;
+    char socket[24]; /* where descriptors are sent to: an abstract name; "": none */
+    char text[160];  /* and why, if it is an error */
+};
+
+enum cuda_reach {
+    CUDA_UNREACHED, /* on another host */
+    CUDA_DIRECT,    /* loads and stores reach it, */
+    CUDA_COPIES     /* or only the copies of its own device do */
+};
+
+struct cuda_peer {
+    enum cuda_reach reach;
+    cu_ptr arena;            /* where this rank has it; 0: unreached */
+    int mine;                /* of this process: its addresses hold here */
+    struct cuda_block block; /* to be given back, if imported */
+};
+
+struct cuda_service;
+struct cuda_zero_row;
+struct cuda_words;
+
+struct peal_cuda_comm {
+    peal_cuda *cuda;
+    peal_ctx *ctx;
+    struct peal_comm *host;
+    uint32_t rank;
+    uint32_t nranks;
+    uint32_t device;
+    cu_handle context;
+    peal_cuda_params params;
+    peal_cuda_device_info about;
+
+    struct cuda_block arena;
+    struct dev_layout layout;
+    uint64_t cells; /* offsets in every arena: of zero-SM calls, */
+    uint64_t heap;  /* and of the heap */
+    uint64_t heap_end;
+    uint64_t heap_used;    /* from the bottom by peal_cuda_mem_alloc, from the top for staging */
+    uint64_t staged;       /* offset of the present staging areas: in and out of two turns */
+    uint64_t staged_bytes; /* of one of the four */
+    uint32_t staged_turn;
+    struct cuda_peer *peers;
+    int met; /* all ranks were able to */
+
+    struct cuda_block own;
+    uint64_t own_rank; /* address of struct dev_rank in it */
+    struct dev_port *port;
+    cu_ptr port_device;
+    uint64_t port_bytes;
+    cu_handle module;
+    cu_handle kernel;
+    uint32_t threads; /* of a block */
+    uint32_t shared_bytes;
+    uint32_t most_lanes;
+
+    struct cuda_zero_row *zero; /* by row of the table */
+    uint32_t *counted;          /* zero-SM: signals of each semaphore so far in the call: those to
+                                   others [consumer][index], then waits [producer][index] */
+    struct cuda_words *words;   /* pinned */
+    cu_ptr words_device;
+    cu_handle queue[CUDA_QUEUES_MAX];      /* zero-SM: streams that copy */
+    cu_handle forked[CUDA_QUEUES_MAX + 1]; /* events */
+    struct cu_mem_op ops[CU_OPS_MAX];      /* gathered for one call of the driver */
+    uint32_t nops;
+
+    struct cuda_service *service;
+    uint64_t calls;
+    uint64_t zero_calls;
+    uint64_t staged_calls;
+    uint32_t stand_ins;
+};
+
+/* Makes the device's context current, and the former one again. */
+peal_status cuda_enter(const struct peal_cuda_comm *comm, peal_diag *diag);
+void cuda_leave(const struct peal_cuda_comm *comm);
+
+/* `status` and *diag say what this rank has made so far: all ranks get the same answer, and peers
+ * are filled in. */
+peal_status cuda_meet(struct peal_cuda_comm *comm, peal_status status, peal_diag *diag);
+void cuda_part(struct peal_cuda_comm *comm);
+/* The first rank's error, on all of them. */
+peal_status cuda_agree(struct peal_cuda_comm *comm, peal_status status, peal_diag *diag);
+
+/* ---- cuda_pass.c: descriptors between processes of a host */
+struct cuda_pass {
+    int socket; /* -1: none */
+    char name[24];
+};
+peal_status cuda_pass_open(struct cuda_pass *pass, peal_diag *diag);
+void cuda_pass_close(struct cuda_pass *pass);
+/* Sends fd to those ranks whose `wants` is 1, and gets theirs into fds; -1 where not. */
+peal_status cuda_pass_all(struct peal_cuda_comm *comm, const struct cuda_pass *pass, int fd,
+                          const struct cuda_card *cards, const uint8_t *wants, int *fds,
+                          peal_diag *diag);
+
+/* ---- the kernel (cuda_kernel.c) */
+peal_status cuda_kernel_make(struct peal_cuda_comm *comm, peal_diag *diag);
+/* When the ranks have met: puts the image and all else where the device finds it. */
+peal_status cuda_kernel_place(struct peal_cuda_comm *comm, const void *image, size_t bytes,
+                              peal_diag *diag);
+void cuda_kernel_free(struct peal_cuda_comm *comm);
+/* That all blocks of all ranks on this device can be resident at once. lanes: of all of them. */
+peal_status cuda_kernel_fits(const struct peal_cuda_comm *comm, uint32_t lanes, peal_diag *diag);
+peal_status cuda_kernel_call(struct peal_cuda_comm *comm, struct rt_row *row,
+                             const struct dev_call *call, cu_handle stream, peal_diag *diag);
+
+/* ---- a call's buffers (cuda_stage.c) */
+struct cuda_buffers {
+    uint64_t in; /* the caller's */
+    uint64_t out;
+    uint64_t shared_in; /* the same, or where they are staged for other ranks, in the arena */
+    uint64_t shared_out;
+};
+/* Fills them in. By copies on the stream it puts what others read where they reach it; to be undone
+ * behind the call. RT_REACH_* of what has to be staged. */
+peal_status cuda_stage(struct peal_cuda_comm *comm, const struct rt_row *row, uint32_t what,
+                       struct cuda_buffers *buffers, cu_handle stream, peal_diag *diag);
+peal_status cuda_unstage(const struct peal_cuda_comm *comm, const struct rt_row *row,
+                         const struct cuda_buffers *buffers, cu_handle stream, peal_diag *diag);
+/* Whether the bytes are of peal_cuda_mem_alloc. */
+int cuda_in_heap(const struct peal_cuda_comm *comm, uint64_t at, uint64_t bytes);
+
+/* ---- calls without an SM (cuda_zero.c, cuda_order.c) */
+
+/* A step of any rank, as far as order goes. */
+struct cuda_sync {
+    uint32_t sem; /* (consumer x ranks + producer) x semaphores + index; CUDA_NO_SEM: a move */
+    uint16_t lag;
+    uint8_t waits;
+    uint8_t zero;
+};
+#define CUDA_NO_SEM UINT32_MAX
+
+/* So many steps of a lane, before the next turn. */
+struct cuda_turn {
+    uint32_t lane;
+    uint32_t steps;
+};
+
+struct cuda_zero_row {
+    uint32_t most;   /* blocks of the largest buffer of any rank */
+    char why[120];   /* not "": it cannot be run so */
+    uint32_t nlanes; /* of all ranks */
+    uint32_t nsteps;
+    struct plan_lane *lanes;
+    struct cuda_sync *syncs;
+    uint32_t *first_lane; /* of each rank; ranks + 1 */
+    /* An order of this rank's steps in which they can be done one by one, for `trips`. */
+    uint32_t trips;
+    uint32_t nturns;
+    uint32_t turns_capacity;
+    struct cuda_turn *turns;
+};
+
+peal_status cuda_zero_make(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag);
+void cuda_zero_free(struct peal_cuda_comm *comm);
+/* Whether the row can be run so; ERR_UNSUPPORTED says why not. */
+peal_status cuda_zero_check(const struct peal_cuda_comm *comm, const struct rt_row *row,
+                            peal_diag *diag);
+peal_status cuda_zero_call(struct peal_cuda_comm *comm, struct rt_row *row,
+                           const struct cuda_buffers *buffers, cu_handle stream, peal_diag *diag);
+/* What the cells of zero-SM calls take: 32 bits each, of the two barriers [producer], then of the
+ * semaphores [producer][index]. */
+uint64_t cuda_zero_bytes(uint32_t nranks, uint32_t nsems);
+/* Finds the turns of a row. */
+peal_status cuda_order(struct peal_cuda_comm *comm, struct cuda_zero_row *zero, uint32_t trips,
+                       peal_diag *diag);
+
+/* ---- the service thread: orders of the kernel, deadlines (cuda_service.c, cuda_orders.c) */
+peal_status cuda_service_start(struct peal_cuda_comm *comm, peal_diag *diag);
+void cuda_service_stop(struct peal_cuda_comm *comm);
+/* Takes note of what the kernel found: that a peer makes another call. Any thread. */
+void cuda_read_report(const struct peal_cuda_comm *comm);
+
+/* ---- pinned words behind the port, written by streams: what zero-SM calls are at */
+struct cuda_words {
+    _Atomic uint32_t busy; /* 1 from a call's begin to its end */
+    _Atomic uint32_t step; /* of the last one that has begun */
+};
+
+#endif

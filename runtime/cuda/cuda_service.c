@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The service thread: its loop, and the watch over deadlines and peers. */
+#include "cuda_service.h"
+#include "clock.h"
+
+#include <sched.h>
+#include <string.h>
+
+#define LOOK_NS 2000000u  /* between looks at what waits */
+#define BUSY_POLLS 2000u  /* in vain, before the thread naps */
+#define ORDERS_NAP_US 50u /* of one that serves engines, */
+#define LAST_MS 5000u
+#define WATCH_NAP_US 1000u /* and of one that only watches */
+
+/* ---- what goes on */
+
+/* Words that change while anything moves. */
+static void read_signs(const struct cuda_service *service, uint32_t *signs)
+{
+    struct peal_cuda_comm *comm = service->comm;
+    signs[0] = __atomic_load_n(&comm->port->begun, __ATOMIC_ACQUIRE);
+    signs[1] = __atomic_load_n(&comm->port->done, __ATOMIC_ACQUIRE);
+    signs[2] = atomic_load_explicit(&comm->words->busy, memory_order_acquire);
+    signs[3] = atomic_load_explicit(&comm->words->step, memory_order_relaxed);
+    for (uint32_t lane = 0; lane < comm->most_lanes; lane++)
+        signs[3] += service->head[lane];
+}
+
+static int is_under_way(const uint32_t *signs)
+{
+    return signs[0] != signs[1] || signs[2] != 0;
+}
+
+/* ---- an end */
+
+static void fail(const struct peal_cuda_comm *comm, peal_status status, uint32_t culprit,
+                 uint32_t lane, uint32_t step)
+{
+    struct rt_error error = {.status = status,
+                             .rank = comm->rank,
+                             .culprit = culprit,
+                             .lane = lane,
+                             .step = step,
+                             .call = comm->host->stamp};
+    rt_fail(comm->host->base, &error);
+    rt_far_fail(comm->host, &error);
+}
+
+void cuda_read_report(const struct peal_cuda_comm *comm)
+{
+    const struct dev_report *report = &comm->port->report;
+    uint32_t status = __atomic_load_n(&report->status, __ATOMIC_ACQUIRE);
+    if (status == DEV_REPORT_MISMATCH)
+        fail(comm, PEAL_ERR_MISMATCH, report->culprit, report->lane, report->step);
+}
+
+/* Lets everything end: kernels by their flag; streams by cells that are beyond every count, again
+ * and again, for the call clears some itself. */
+static void release(struct cuda_service *service)
+{
+    struct peal_cuda_comm *comm = service->comm;
+    uint64_t bytes = cuda_zero_bytes(comm->nranks, comm->layout.nsems);
+    __atomic_store_n(&comm->port->abort, 1, __ATOMIC_RELEASE);
+    if (atomic_load_explicit(&comm->words->busy, memory_order_relaxed) == 0)
+        return;
+    (void)comm->cuda->call.set_bytes(comm->arena.at + comm->cells, 0x7f, (size_t)bytes,
+                                     service->stream[0]);
+    (void)comm->cuda->call.stream_query(service->stream[0]);
+}
+
+/* ---- watching */
+
+/* Peers are looked at, and the deadline kept, as for calls of hosts; nothing having moved is what
+ * they count as a poll in vain. */
+static void look(struct cuda_service *service)
+{
+    struct peal_comm *host = service->comm->host;
+    struct rt_blocked blocked = {.culprit = RT_NOBODY};
+    peal_diag diag = PEAL_DIAG_INIT;
+    uint32_t signs[4];
+    read_signs(service, signs);
+    int still = memcmp(signs, service->seen, sizeof signs) == 0;
+    memcpy(service->seen, signs, sizeof signs);
+    host->stamp = signs[0];
+    host->digest = 0;
+    atomic_store_explicit(&host->board->call, signs[0], memory_order_release);
+    atomic_store_explicit(&host->board->done, signs[1], memory_order_release);
+    cuda_read_report(service->comm);
+    if (!is_under_way(signs))
+        return;
+    host->polls = still ? host->polls + 1 : 1;
+    host->polls = host->polls ? host->polls : 1;
+    (void)!rt_glance(host, &blocked, &diag);
+}
+
+static void watch(struct cuda_service *service)
+{
+    uint64_t now = rt_now_ns();
+    if (now < service->next_look)
+        return;
+    service->next_look = now + LOOK_NS;
+    if (!rt_world_failed(service->comm->host))
+        look(service);
+    if (rt_world_failed(service->comm->host))
+        release(service);
+}
+
+/* ---- the thread */
+
+static void nap(const struct cuda_service *service, uint32_t idle)
+{
+    if (!service->orders)
+        rt_sleep_us(WATCH_NAP_US);
+    else if (idle < BUSY_POLLS)
+        (void)sched_yield();
+    else
+        rt_sleep_us(ORDERS_NAP_US);
+}
+
+static void serve(struct cuda_service *service)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    uint32_t idle = 0;
+    while (!atomic_load_explicit(&service->stop, memory_order_acquire)) {
+        uint32_t taken = 0;
+        if (service->orders && !rt_world_failed(service->comm->host) &&
+            cuda_orders_poll(service, &taken, &diag) != PEAL_OK)
+            peal_cuda_comm_abort(service->comm);
+        watch(service);
+        idle = taken ? 0 : idle + 1;
+        if (!taken)
+            nap(service, idle);
+    }
+    /* What has failed does not stay behind in a stream. */
+    for (unsigned i = 0; i < LAST_MS && rt_world_failed(service->comm->host) &&
+                         atomic_load_explicit(&service->comm->words->busy, memory_order_acquire);
+         i++) {
+        release(service);
+        rt_sleep_us(1000);
+    }
+}
+
+static void *run(void *argument)
+{
+    struct cuda_service *service = argument;
+    struct peal_cuda_comm *comm = service->comm;
+    int mode = CU_CAPTURE_RELAXED; /* what others capture is no concern of this thread */
+    if (cuda_enter(comm, NULL) != PEAL_OK) {
+        peal_cuda_comm_abort(comm);
+        return NULL;
+    }
+    (void)comm->cuda->call.capture_mode(&mode);
+    serve(service);
+    cuda_leave(comm);
+    return NULL;
+}
+
+/* ---- beginning and end */
+
+peal_status cuda_service_start(struct peal_cuda_comm *comm, peal_diag *diag)
+{
+    struct cuda_service *service = peal_calloc(comm->ctx, 1, sizeof *service);
+    if (!service)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    service->comm = comm;
+    comm->service = service;
+    PEAL_TRY(cuda_orders_make(service, diag));
+    if (!service->stream[0])
+        CUDA_TRY(comm->cuda, diag, stream_create, &service->stream[0], CU_STREAM_NONBLOCKING);
+    if (pthread_create(&service->thread, NULL, run, service) != 0)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "no thread to be had");
+    service->started = 1;
+    return PEAL_OK;
+}
+
+void cuda_service_stop(struct peal_cuda_comm *comm)
+{
+    struct cuda_service *service = comm->service;
+    if (!service)
+        return;
+    atomic_store_explicit(&service->stop, 1, memory_order_release);
+    if (service->started)
+        (void)pthread_join(service->thread, NULL);
+    if (cuda_enter(comm, NULL) == PEAL_OK) {
+        cuda_orders_free(service);
+        cuda_leave(comm);
+    }
+    peal_free(comm->ctx, service, sizeof *service);
+    comm->service = NULL;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether ranks share a cache. Lines that a core has just written lie in its own caches, and those
+ * that another has read in that one's, too. Where both share a cache, storing 32 KiB and loading
+ * them on the other side takes 1.8 us, and 3.6 around the caches, in memory. Where they share none
+ * it is 15, and 3.5 (AMD EPYC). What the machine says of its caches is not believed, as virtual
+ * ones do not know and are moved.
+ *
+ * So in some calls, the same on all ranks, everything is staged by plain stores, and each rank
+ * times what it stores and loads. It tells the others; all write around their caches until the next
+ * such call if any rank is slow.
+ */
+#include "clock.h"
+#include "comm.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define GAUGE_EVERY 128u /* calls */
+#define SLOW 125u        /* ns a KiB, stored and loaded */
+
+#define DEFAULT_CACHE (16ull << 20)
+
+/* As the kernel says it. The C library may multiply the third level of an AMD processor by what it
+ * takes for the number of its instances: ten times too much on the machine above. */
+uint64_t rt_cache_bytes(void)
+{
+    char text[32] = "";
+    int fd = open("/sys/devices/system/cpu/cpu0/cache/index3/size", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t got = read(fd, text, sizeof text - 1);
+        text[got > 0 ? got : 0] = '\0';
+        (void)close(fd);
+    }
+    char *end;
+    unsigned long long size = strtoull(text, &end, 10);
+    if (size == 0 || size > UINT32_MAX)
+        return DEFAULT_CACHE;
+    return *end == 'M' ? size << 20 : *end == 'K' ? size << 10 : size;
+}
+
+static int any_slow(const struct peal_comm *comm)
+{
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        if (atomic_load_explicit(&rt_board(comm->base, &comm->layout, r)->slow,
+                                 memory_order_relaxed))
+            return 1;
+    return 0;
+}
+
+void rt_gauge_begin(struct peal_comm *comm)
+{
+    uint64_t turn = comm->call % GAUGE_EVERY;
+    comm->gauges = turn == 0 && !comm->crowded;
+    comm->gauged[RT_GAUGE_STORE] = comm->gauged[RT_GAUGE_LOAD] = 0;
+    /* When this one has returned from the call behind a timed one, all have from that. */
+    if (turn == 2)
+        comm->away = any_slow(comm);
+}
+
+void rt_gauge_end(struct peal_comm *comm)
+{
+    comm->gauges = 0;
+    uint64_t ns = comm->gauged[RT_GAUGE_STORE] + comm->gauged[RT_GAUGE_LOAD];
+    if (ns)
+        atomic_store_explicit(&comm->board->slow, ns > SLOW, memory_order_relaxed);
+}
+
+void rt_gauge_note(struct peal_comm *comm, enum rt_gauge what, uint64_t bytes, uint64_t ns)
+{
+    uint64_t *best = &comm->gauged[what];
+    if (bytes < RT_GAUGE_BYTES || ns == 0)
+        return;
+    uint64_t each = ns * 1024 / bytes + 1;
+    *best = *best && *best < each ? *best : each;
+}
+
+/* Whether it is one chunk, in one piece, some source of which another rank has staged. What is
+ * larger than the caches tells nothing of them. */
+static int loads(const struct rt_row *row, const struct rt_step *step)
+{
+    const struct rt_operand *operand = row->operands + step->operands;
+    unsigned i = 0;
+    if (row->stream || row->tile || step->more)
+        return 0;
+    while (i < step->nsrc && operand[i].place != RT_PEER_IN)
+        i++;
+    return i < step->nsrc;
+}
+
+void rt_gauge_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                   const struct rt_step *step)
+{
+    uint64_t start = rt_now_ns();
+    rt_sm_move(comm, row, lane, step);
+    uint64_t ns = rt_now_ns() - start;
+    uint64_t bytes = (row->bounds[step->chunk + 1] - row->bounds[step->chunk]) * row->elem_bytes;
+    if (loads(row, step))
+        rt_gauge_note(comm, RT_GAUGE_LOAD, bytes, ns);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stand-in for the CUDA driver, for tests on machines without a GPU: a libcuda.so.1 of which a
+ * process finds what peal uses. Device memory is host memory, streams are threads that do what they
+ * are given one after the other, the kernel is the host-compiled interpreter. What a driver would
+ * leave undefined ends the process with a line on standard error that begins with "fakecuda:".
+ *
+ * The environment says what the machine has: FAKECUDA_DEVICES (8), FAKECUDA_SMS (132),
+ * FAKECUDA_ARCH (90), FAKECUDA_VMM (1), FAKECUDA_PEER (1), FAKECUDA_MEM_OPS (1), FAKECUDA_DELAY
+ * (0: streams dawdle at random, from this seed).
+ */
+#ifndef PEAL_TESTS_FAKE_H
+#define PEAL_TESTS_FAKE_H
+
+#include "cuda_abi.h"
+
+#include <pthread.h>
+
+#define FAKE_API __attribute__((visibility("default")))
+#define X(member, symbol, parameters) FAKE_API cu_result symbol parameters;
+CUDA_FUNCTIONS(X)
+CUDA_OPTIONAL(X)
+#undef X
+
+void fake_misuse(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+uint64_t fake_setting(const char *name, uint64_t otherwise);
+
+/* One lock over all that is not the work of streams. */
+extern pthread_mutex_t fake_lock;
+extern pthread_cond_t fake_moved; /* a stream has done something */
+
+/* ---- contexts (fake_driver.c) */
+struct fake_context {
+    int device;
+    uint32_t users;
+    struct fake_stream *legacy; /* the NULL stream */
+};
+/* The thread's; ends the process without one. */
+struct fake_context *fake_current(const char *function);
+/* Not while streams are captured, by a thread that has not said that it knows what it does. */
+void fake_not_captured(const char *function);
+void fake_count_captures(int more); /* under way; with the lock held */
+
+/* ---- memory (fake_memory.c) */
+/* That all bytes are of one live allocation of a device or of pinned memory, or of none (plain host
+ * memory); else the process ends. */
+void fake_check_range(const char *what, cu_ptr at, size_t bytes);
+/* Sets bytes; gives memory back where they are zero. */
+void fake_set(cu_ptr at, unsigned char value, size_t bytes);
+
+/* ---- streams (fake_stream.c) */
+enum fake_kind {
+    FAKE_COPY,
+    FAKE_SET,
+    FAKE_MEM_OPS,
+    FAKE_LAUNCH,
+    FAKE_RECORD,
+    FAKE_WAIT,
+    FAKE_GRAPH
+};
+
+struct fake_event;
+struct fake_graph;
+
+struct fake_op {
+    enum fake_kind kind;
+    cu_ptr to;
+    cu_ptr from;
+    size_t bytes;
+    unsigned char value;
+    unsigned count; /* memory operations */
+    struct cu_mem_op ops[CU_OPS_MAX];
+    unsigned blocks;
+    unsigned threads;
+    unsigned shared;
+    char argument[256];
+    struct fake_event *event;
+    uint64_t generation;
+    struct fake_graph *graph;
+    struct fake_op *next;
+};
+
+struct fake_event {
+    uint64_t recorded;
+    uint64_t done;
+    struct fake_graph *graph; /* last recorded in a capture: of which, */
+    uint32_t node;            /* by which node */
+    uint32_t magic;
+};
+
+struct fake_stream {
+    uint32_t magic;
+    struct fake_context *context;
+    pthread_t thread;
+    struct fake_op *first;
+    struct fake_op *last;
+    uint32_t pending;
+    int stop;
+    struct fake_graph *capture; /* NULL: none */
+    uint32_t branch;            /* of it */
+    uint64_t random;
+};
+
+struct fake_stream *fake_stream_new(struct fake_context *context);
+/* Does one operation; `waits` for its events are done by the caller. */
+void fake_do(struct fake_op *op);
+cu_result fake_give(cu_handle stream, const struct fake_op *op);
+void fake_launch_kernel(const struct fake_op *op); /* fake_kernel.c */
+
+/* ---- graphs (fake_graph.c) */
+/* Takes the operation where the stream is captured. With the lock held. */
+int fake_captured(struct fake_stream *stream, const struct fake_op *op);
+void fake_capture_record(struct fake_stream *stream, struct fake_event *event);
+/* 1: the stream is of the event's capture, now. */
+int fake_capture_wait(struct fake_stream *stream, struct fake_event *event);
+void fake_graph_run(struct fake_graph *graph);
+
+FAKE_API cu_result cuStreamBeginCapture_v2(cu_handle stream, int mode);
+FAKE_API cu_result cuStreamEndCapture(cu_handle stream, cu_handle *graph);
+FAKE_API cu_result cuGraphInstantiateWithFlags(cu_handle *exec, cu_handle graph,
+                                               unsigned long long flags);
+FAKE_API cu_result cuGraphLaunch(cu_handle exec, cu_handle stream);
+FAKE_API cu_result cuGraphDestroy(cu_handle graph);
+FAKE_API cu_result cuGraphExecDestroy(cu_handle exec);
+FAKE_API int peal_stand_in_driver(void);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices, contexts and what a misuse comes to. */
+#include "fake.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEVICES 16u
+#define DEPTH 16u /* contexts that a thread has pushed */
+
+pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t fake_moved = PTHREAD_COND_INITIALIZER;
+
+static struct fake_context contexts[DEVICES];
+static _Thread_local struct fake_context *stack[DEPTH];
+static _Thread_local unsigned depth;
+static _Thread_local int capture_mode; /* global, thread-local, relaxed */
+
+void fake_misuse(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)fprintf(stderr, "fakecuda: ");
+    (void)vfprintf(stderr, format, arguments);
+    (void)fputc('\n', stderr);
+    va_end(arguments);
+    abort();
+}
+
+uint64_t fake_setting(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+int peal_stand_in_driver(void)
+{
+    return 1;
+}
+
+static unsigned devices(void)
+{
+    unsigned count = (unsigned)fake_setting("FAKECUDA_DEVICES", 8);
+    return count < DEVICES ? count : DEVICES;
+}
+
+cu_result cuInit(unsigned flags)
+{
+    if (flags)
+        return CU_INVALID_VALUE;
+    return devices() ? CU_SUCCESS : CU_NO_DEVICE;
+}
+
+cu_result cuDriverGetVersion(int *version)
+{
+    *version = 12080;
+    return CU_SUCCESS;
+}
+
+cu_result cuGetErrorName(cu_result error, const char **name)
+{
+    *name = error == CU_OUT_OF_MEMORY    ? "CUDA_ERROR_OUT_OF_MEMORY"
+            : error == CU_INVALID_VALUE  ? "CUDA_ERROR_INVALID_VALUE"
+            : error == CU_NOT_SUPPORTED  ? "CUDA_ERROR_NOT_SUPPORTED"
+            : error == CU_NOT_FOUND      ? "CUDA_ERROR_NOT_FOUND"
+            : error == CU_INVALID_HANDLE ? "CUDA_ERROR_INVALID_HANDLE"
+                                         : "CUDA_ERROR_UNKNOWN";
+    return CU_SUCCESS;
+}
+
+/* ---- devices */
+
+cu_result cuDeviceGetCount(int *count)
+{
+    *count = (int)devices();
+    return CU_SUCCESS;
+}
+
+cu_result cuDeviceGet(cu_device *device, int index)
+{
+    *device = index;
+    return index >= 0 && (unsigned)index < devices() ? CU_SUCCESS : CU_INVALID_VALUE;
+}
+
+cu_result cuDeviceGetName(char *name, int bytes, cu_device device)
+{
+    (void)snprintf(name, (size_t)bytes, "stand-in %d (no GPU: host memory and threads)", device);
+    return CU_SUCCESS;
+}
+
+cu_result cuDeviceGetPCIBusId(char *text, int bytes, cu_device device)
+{
+    (void)snprintf(text, (size_t)bytes, "0000:%02X:00.0", 0x10 + device);
+    return CU_SUCCESS;
+}
+
+cu_result cuDeviceGetUuid_v2(struct cu_uuid *uuid, cu_device device)
+{
+    memset(uuid, 0, sizeof *uuid);
+    (void)snprintf(uuid->bytes, sizeof uuid->bytes, "fake%d", device);
+    return CU_SUCCESS;
+}
+
+cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device device)
+{
+    int arch = (int)fake_setting("FAKECUDA_ARCH", 90);
+    int vmm = (int)fake_setting("FAKECUDA_VMM", 1);
+    (void)device;
+    *value = attribute == CU_ATTR_SMS          ? (int)fake_setting("FAKECUDA_SMS", 132)
+             : attribute == CU_ATTR_MAJOR      ? arch / 10
+             : attribute == CU_ATTR_MINOR      ? arch % 10
+             : attribute == CU_ATTR_MEM_OPS_64 ? 1
+             : attribute == CU_ATTR_VMM        ? vmm
+             : attribute == CU_ATTR_FD         ? vmm
+                                               : 0;
+    return CU_SUCCESS;
+}
+
+cu_result cuDeviceCanAccessPeer(int *can, cu_device from, cu_device to)
+{
+    if (from == to)
+        return CU_INVALID_VALUE;
+    *can = (int)fake_setting("FAKECUDA_PEER", 1);
+    return CU_SUCCESS;
+}
+
+/* ---- contexts */
+
+cu_result cuDevicePrimaryCtxRetain(cu_handle *context, cu_device device)
+{
+    if (device < 0 || (unsigned)device >= devices())
+        return CU_INVALID_VALUE;
+    (void)pthread_mutex_lock(&fake_lock);
+    struct fake_context *own = &contexts[device];
+    own->device = device;
+    own->users++;
+    *context = own;
+    (void)pthread_mutex_unlock(&fake_lock);
+    return CU_SUCCESS;
+}
+
+cu_result cuDevicePrimaryCtxRelease_v2(cu_device device)
+{
+    (void)pthread_mutex_lock(&fake_lock);
+    if (contexts[device].users-- == 0)
+        fake_misuse("context of device %d released more often than retained", device);
+    (void)pthread_mutex_unlock(&fake_lock);
+    return CU_SUCCESS;
+}
+
+cu_result cuCtxPushCurrent_v2(cu_handle context)
+{
+    if (depth == DEPTH)
+        fake_misuse("contexts are pushed and not popped");
+    stack[depth++] = context;
+    return CU_SUCCESS;
+}
+
+cu_result cuCtxPopCurrent_v2(cu_handle *context)
+{
+    if (depth == 0)
+        return CU_INVALID_CONTEXT;
+    *context = stack[--depth];
+    return CU_SUCCESS;
+}
+
+cu_result cuCtxEnablePeerAccess(cu_handle context, unsigned flags)
+{
+    struct fake_context *own = fake_current("cuCtxEnablePeerAccess");
+    fake_not_captured("cuCtxEnablePeerAccess");
+    if (context == own || flags || !fake_setting("FAKECUDA_PEER", 1))
+        fake_misuse("peer access of device %d to itself, or where there is none", own->device);
+    return CU_SUCCESS;
+}
+
+struct fake_context *fake_current(const char *function)
+{
+    if (depth == 0 || stack[depth - 1]->users == 0)
+        fake_misuse("%s without a context", function);
+    return stack[depth - 1];
+}
+
+/* ---- capturing */
+
+static unsigned captures; /* under way */
+
+void fake_count_captures(int more)
+{
+    captures += (unsigned)more;
+}
+
+cu_result cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    int before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return CU_SUCCESS;
+}
+
+void fake_not_captured(const char *function)
+{
+    (void)pthread_mutex_lock(&fake_lock);
+    if (captures && capture_mode != CU_CAPTURE_RELAXED)
+        fake_misuse("%s while a stream is captured", function);
+    (void)pthread_mutex_unlock(&fake_lock);
+}

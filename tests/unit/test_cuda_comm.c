@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: threads */
+/* Calls on the stand-in for the CUDA driver: alone, mixed, captured and replayed. That every
+ * collective is right on it is what tests/cli/gpu.sh runs. */
+#include "test_cuda.h"
+
+static struct test_heap heap;
+static peal_ctx *ctx;
+
+static void set_up(void)
+{
+    ctx = test_ctx(&heap);
+}
+
+static void tear_down(void)
+{
+    peal_ctx_destroy(ctx);
+    ck_assert_int_eq(heap.blocks, 0);
+}
+
+/* ---- graphs, by the driver's own functions */
+
+struct graphs {
+    int (*begin)(void *stream, int mode);
+    int (*end)(void *stream, void **graph);
+    int (*make)(void **exec, void *graph, unsigned long long flags);
+    int (*launch)(void *exec, void *stream);
+    int (*drop)(void *graph);
+    int (*drop_exec)(void *exec);
+    int (*push)(void *context);
+    int (*pop)(void **context);
+    int (*retain)(void **context, int device);
+    int (*release)(int device);
+    void *library;
+};
+
+static void find(struct graphs *graphs, const char *name, void *to)
+{
+    void *symbol = dlsym(graphs->library, name);
+    ck_assert_msg(symbol != NULL, "%s", name);
+    memcpy(to, &symbol, sizeof symbol);
+}
+
+static void load_graphs(struct graphs *graphs)
+{
+    graphs->library = dlopen(fake_path(), RTLD_NOW);
+    ck_assert_ptr_nonnull(graphs->library);
+    find(graphs, "cuStreamBeginCapture_v2", &graphs->begin);
+    find(graphs, "cuStreamEndCapture", &graphs->end);
+    find(graphs, "cuGraphInstantiateWithFlags", &graphs->make);
+    find(graphs, "cuGraphLaunch", &graphs->launch);
+    find(graphs, "cuGraphDestroy", &graphs->drop);
+    find(graphs, "cuGraphExecDestroy", &graphs->drop_exec);
+    find(graphs, "cuCtxPushCurrent_v2", &graphs->push);
+    find(graphs, "cuCtxPopCurrent_v2", &graphs->pop);
+    find(graphs, "cuDevicePrimaryCtxRetain", &graphs->retain);
+    find(graphs, "cuDevicePrimaryCtxRelease_v2", &graphs->release);
+}
+
+static struct graphs graphs;
+
+/* ---- calls of both kinds */
+
+static void mixed_body(struct rank *rank)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    for (uint32_t i = 0; i < 24; i++) {
+        put_input(rank, i);
+        SAY_OK(rank, gather(rank, i % 3 == 1, i % 2, &diag), diag);
+        check_output(rank, i);
+    }
+}
+
+/* Back to back, nobody waits for anything but in the end. */
+static void queued_body(struct rank *rank)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    put_input(rank, 1);
+    for (uint32_t i = 0; i < 40; i++)
+        SAY_OK(rank, gather(rank, i % 5 == 3, 1, &diag), diag);
+    check_output(rank, 1);
+}
+
+static void run(peal_collective collective, const char *algorithm, int zero_sm,
+                void (*body)(struct rank *), uint32_t queues)
+{
+    static struct team team;
+    memset(&team, 0, sizeof team);
+    peal_cuda_params params = PEAL_CUDA_PARAMS_INIT;
+    team.params = params;
+    team.params.heap_bytes = 4u << 20;
+    team.params.queues = queues;
+    team.body = body;
+    team.table = plan_for(ctx, collective, algorithm, zero_sm);
+    const char *problem = run_team(ctx, &team, 20000);
+    peal_table_destroy(team.table);
+    ck_assert_msg(!problem[0], "%s", problem);
+}
+
+static const char *const gathers[] = {"direct", "ring", "halving"};
+
+START_TEST(test_mixed)
+{
+    run(PEAL_ALLGATHER, gathers[_i], 1, mixed_body, 0);
+}
+END_TEST
+
+START_TEST(test_queued)
+{
+    run(PEAL_ALLGATHER, gathers[_i], 1, queued_body, (uint32_t)_i);
+}
+END_TEST
+
+/* ---- captured */
+
+static void *capture(struct rank *rank, int zero_sm)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    void *graph = NULL, *exec = NULL, *context = NULL;
+    SAY(rank, graphs.retain(&context, (int)rank->number) == 0, "no context");
+    (void)graphs.push(context);
+    (void)graphs.begin(rank->stream, 0);
+    SAY_OK(rank, gather(rank, zero_sm, 1, &diag), diag);
+    SAY_OK(rank, gather(rank, 0, 1, &diag), diag);
+    SAY_OK(rank, gather(rank, zero_sm, 1, &diag), diag);
+    SAY(rank, graphs.end(rank->stream, &graph) == 0, "the capture did not end");
+    SAY(rank, graphs.make(&exec, graph, 0) == 0, "no graph");
+    (void)graphs.drop(graph);
+    (void)graphs.pop(&context);
+    return exec;
+}
+
+/* Three calls a graph: an odd number, so that what it captured meets both parities. */
+static void replay_body(struct rank *rank)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    void *context = NULL;
+    /* A thread that captures forbids others what captures do not allow. */
+    (void)pthread_barrier_wait(&rank->team->meet);
+    void *exec[2] = {capture(rank, 0), capture(rank, 1)};
+    (void)pthread_barrier_wait(&rank->team->meet);
+    (void)graphs.retain(&context, (int)rank->number);
+    for (uint32_t i = 0; i < 12; i++) {
+        put_input(rank, i);
+        (void)graphs.push(context);
+        SAY(rank, graphs.launch(exec[i % 2], rank->stream) == 0, "no launch");
+        (void)graphs.pop(&context);
+        if (i % 3 == 0) /* and one beside it */
+            SAY_OK(rank, gather(rank, i % 2, 1, &diag), diag);
+        check_output(rank, i);
+    }
+    (void)graphs.drop_exec(exec[0]);
+    (void)graphs.drop_exec(exec[1]);
+    for (unsigned i = 0; i < 3; i++)
+        (void)graphs.release((int)rank->number);
+}
+
+START_TEST(test_replay)
+{
+    load_graphs(&graphs);
+    run(PEAL_ALLGATHER, gathers[_i % 3], 1, replay_body, _i < 3 ? 0 : 2);
+}
+END_TEST
+
+/* ---- arguments */
+
+static void arguments_body(struct rank *rank)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_cuda_call call = PEAL_CUDA_CALL_INIT;
+    peal_cuda_comm_info info = {.size = sizeof info};
+    call.collective = PEAL_ALLREDUCE;
+    call.count = RANKS * COUNT;
+    call.in = rank->in;
+    call.out = rank->out;
+    call.zero_sm = 1;
+    peal_status status = peal_cuda_enqueue(rank->comm, &call, rank->stream, &diag);
+    SAY(rank, status == PEAL_ERR_UNSUPPORTED && strstr(diag.text, "no zero-SM call"), "zero-SM: %s",
+        diag.text);
+    call.zero_sm = 0;
+    call.max_sms = 1;
+    status = peal_cuda_enqueue(rank->comm, &call, rank->stream, &diag);
+    SAY(rank, status == PEAL_ERR_UNSUPPORTED && strstr(diag.text, "SMs"), "SMs: %s", diag.text);
+    call.max_sms = 0;
+    call.in = NULL;
+    status = peal_cuda_enqueue(rank->comm, &call, rank->stream, &diag);
+    SAY(rank, status == PEAL_ERR_ARG, "NULL: %s", diag.text);
+    call.in = rank->in;
+    call.collective = PEAL_BROADCAST;
+    status = peal_cuda_enqueue(rank->comm, &call, rank->stream, &diag);
+    SAY(rank, status == PEAL_ERR_RANGE, "not of the table: %s", diag.text);
+    /* None of these was a call. */
+    call.collective = PEAL_ALLREDUCE;
+    SAY_OK(rank, peal_cuda_enqueue(rank->comm, &call, rank->stream, &diag), diag);
+    SAY_OK(rank, peal_cuda_stream_wait(rank->comm, rank->stream, &diag), diag);
+    SAY(rank,
+        peal_cuda_comm_get(rank->comm, &info) == PEAL_OK && info.calls == 1 && info.driver_stand_in,
+        "%u calls", (unsigned)info.calls);
+    char *peer = peal_cuda_mem_peer(rank->comm, rank->in, (rank->number + 1) % RANKS);
+    SAY(rank, peer && peer != (char *)rank->in, "a peer's memory is the own");
+    SAY(rank, !peal_cuda_mem_peer(rank->comm, rank->host, 0), "host memory is symmetric");
+    SAY(rank, !peal_cuda_mem_alloc(rank->comm, 64u << 20), "more than the heap");
+}
+
+START_TEST(test_arguments)
+{
+    run(PEAL_ALLREDUCE, "oneshot", 0, arguments_body, 0);
+}
+END_TEST
+
+START_TEST(test_no_driver)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_cuda *cuda = NULL;
+    ck_assert_int_eq(peal_cuda_open(ctx, "libthere-is-none.so.1", &diag, &cuda),
+                     PEAL_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(diag.text, "no CUDA driver"));
+    ck_assert_int_eq(peal_cuda_open(ctx, "libm.so.6", &diag, &cuda), PEAL_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(diag.text, "cuInit"));
+    ck_assert_int_eq(peal_cuda_open(NULL, NULL, &diag, &cuda), PEAL_ERR_ARG);
+    peal_cuda_close(NULL);
+    peal_cuda_comm_destroy(NULL);
+}
+END_TEST
+
+START_TEST(test_device)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_cuda *cuda = NULL;
+    peal_cuda_device_info info = {.size = sizeof info};
+    ck_assert_msg(peal_cuda_open(ctx, fake_path(), &diag, &cuda) == PEAL_OK, "%s", diag.text);
+    ck_assert_int_eq(peal_cuda_device(cuda, 1, &diag, &info), PEAL_OK);
+    ck_assert_str_eq(info.busid, "0000:11:00.0");
+    ck_assert_uint_eq(info.arch, 90);
+    ck_assert(info.stand_in && info.vmm && info.mem_ops && !info.fabric);
+    ck_assert_int_eq(peal_cuda_device(cuda, info.devices, &diag, &info), PEAL_ERR_ARG);
+    peal_cuda_close(cuda);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cuda");
+    TCase *tests = tcase_create("cuda");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, test_no_driver);
+    tcase_add_test(tests, test_device);
+    tcase_add_loop_test(tests, test_mixed, 0, 3);
+    tcase_add_loop_test(tests, test_queued, 0, 3);
+    tcase_add_loop_test(tests, test_replay, 0, 6);
+    tcase_add_test(tests, test_arguments);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failures = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: threads */
+/* What ends a comm on devices: nothing is left waiting in a stream, every rank hears of it, and the
+ * process lives. */
+#include "test_cuda.h"
+
+#include <time.h>
+
+static struct test_heap heap;
+static peal_ctx *ctx;
+
+static void set_up(void)
+{
+    ctx = test_ctx(&heap);
+}
+
+static void tear_down(void)
+{
+    peal_ctx_destroy(ctx);
+    ck_assert_int_eq(heap.blocks, 0);
+}
+
+/* Of the test under way, for all ranks. */
+static int zero_sm;
+
+/* The stream comes to its end, and says so. */
+static void expect_end(struct rank *rank, peal_status one, peal_status other, const char *text)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_status status = peal_cuda_stream_wait(rank->comm, rank->stream, &diag);
+    SAY(rank, status == one || status == other, "%s: %s", peal_status_name(status), diag.text);
+    SAY(rank, strstr(diag.text, text), "no \"%s\" in: %s", text, diag.text);
+    status = gather(rank, zero_sm, 1, &diag);
+    SAY(rank, status == one || status == other, "later: %s", peal_status_name(status));
+}
+
+/* Rank 2 does not come. */
+static void late_body(struct rank *rank)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct timespec nap = {0, 1000000};
+    if (rank->number != 2)
+        SAY_OK(rank, gather(rank, zero_sm, 1, &diag), diag);
+    for (unsigned i = 0; i < 20000 && peal_cuda_comm_error(rank->comm, &diag) == PEAL_OK; i++)
+        (void)nanosleep(&nap, NULL);
+    expect_end(rank, PEAL_ERR_TIMEOUT, PEAL_ERR_PEER, "waited 300 ms");
+}
+
+/* The others may hear of it before they call. */
+static void abort_body(struct rank *rank)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    if (rank->number == 2)
+        peal_cuda_comm_abort(rank->comm);
+    else
+        (void)!gather(rank, zero_sm, 1, &diag);
+    expect_end(rank, PEAL_ERR_ABORTED, PEAL_ERR_ABORTED, "rank 2 aborted");
+    SAY(rank, peal_cuda_comm_error(rank->comm, &diag) == PEAL_ERR_ABORTED, "no error: %s",
+        diag.text);
+}
+
+/* Rank 2 calls with another count: a kernel's flags carry what was called. */
+static void mismatch_body(struct rank *rank)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    size_t count = rank->number == 2 ? 64 : 68;
+    SAY_OK(rank,
+           peal_cuda_allgather(rank->comm, rank->in, rank->out, count, PEAL_UINT32, rank->stream,
+                               &diag),
+           diag);
+    expect_end(rank, PEAL_ERR_MISMATCH, PEAL_ERR_MISMATCH, "makes another call");
+}
+
+static void run(void (*body)(struct rank *), uint32_t timeout_ms)
+{
+    static struct team team;
+    memset(&team, 0, sizeof team);
+    peal_cuda_params params = PEAL_CUDA_PARAMS_INIT;
+    team.params = params;
+    team.params.heap_bytes = 4u << 20;
+    team.body = body;
+    team.table = plan_for(ctx, PEAL_ALLGATHER, "direct", 1);
+    const char *problem = run_team(ctx, &team, timeout_ms);
+    peal_table_destroy(team.table);
+    ck_assert_msg(!problem[0], "%s", problem);
+}
+
+START_TEST(test_late)
+{
+    zero_sm = _i;
+    run(late_body, 300);
+}
+END_TEST
+
+START_TEST(test_abort)
+{
+    zero_sm = _i;
+    run(abort_body, 20000);
+}
+END_TEST
+
+START_TEST(test_mismatch)
+{
+    zero_sm = 0;
+    run(mismatch_body, 20000);
+}
+END_TEST
+
+/* Parameters that differ are told to all. */
+static struct team odd;
+
+static void *odd_main(void *user)
+{
+    struct rank *rank = user;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_cuda_params params = PEAL_CUDA_PARAMS_INIT;
+    params.heap_bytes = rank->number == 1 ? 2u << 20 : 1u << 20;
+    params.share = PEAL_CUDA_SHARE_IPC;
+    peal_status status = peal_cuda_comm_create(rank->cuda, odd.world, odd.table, rank->number,
+                                               &params, &diag, &rank->comm);
+    SAY(rank, status == PEAL_ERR_MISMATCH, "%s", peal_status_name(status));
+    SAY(rank, strstr(diag.text, "other parameters"), "%s", diag.text);
+    return NULL;
+}
+
+START_TEST(test_odd)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    pthread_t threads[RANKS];
+    peal_cuda *cuda = NULL;
+    params.ranks = RANKS;
+    params.heap_bytes = 1u << 16;
+    memset(&odd, 0, sizeof odd);
+    odd.table = plan_for(ctx, PEAL_ALLGATHER, "direct", 1);
+    ck_assert_int_eq(peal_cuda_open(ctx, fake_path(), &diag, &cuda), PEAL_OK);
+    ck_assert_int_eq(peal_world_create(ctx, &params, odd.table, &diag, &odd.world), PEAL_OK);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        odd.ranks[r].number = r;
+        odd.ranks[r].cuda = cuda;
+        ck_assert_int_eq(pthread_create(&threads[r], NULL, odd_main, &odd.ranks[r]), 0);
+    }
+    for (uint32_t r = 0; r < RANKS; r++) {
+        (void)pthread_join(threads[r], NULL);
+        ck_assert_msg(!odd.ranks[r].problem[0], "rank %u: %s", r, odd.ranks[r].problem);
+    }
+    peal_world_destroy(odd.world);
+    peal_table_destroy(odd.table);
+    peal_cuda_close(cuda);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cuda failure");
+    TCase *tests = tcase_create("cuda failure");
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_loop_test(tests, test_late, 0, 2);
+    tcase_add_loop_test(tests, test_abort, 0, 2);
+    tcase_add_test(tests, test_mismatch);
+    tcase_add_test(tests, test_odd);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failures = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bytes of the GPU-driven path's work queue entries against those that rdma-core's mlx5dv.h
+ * makes. Compiled out where there is no such header. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/dev_mlx5.h"
+
+/* What the device headers ask of a host; nothing here waits. */
+void dev_host_turn(struct dev_thread *t)
+{
+    (void)t;
+}
+
+void dev_host_sync(struct dev_thread *t)
+{
+    (void)t;
+}
+
+int dev_host_sync_or(struct dev_thread *t, uint32_t value)
+{
+    (void)t;
+    return value != 0;
+}
+
+struct queues {
+    _Alignas(64) unsigned char entries[8][64];
+    uint32_t record;
+    uint64_t doorbell;
+    _Alignas(64) unsigned char done[64];
+    struct dev_mlx5_queue queue;
+};
+
+static void make(struct queues *q)
+{
+    memset(q, 0, sizeof *q);
+    q->queue.entries = (uintptr_t)q->entries;
+    q->queue.record = (uintptr_t)&q->record;
+    q->queue.doorbell = (uintptr_t)&q->doorbell;
+    q->queue.done = (uintptr_t)q->done;
+    q->queue.number = 0xabc123;
+    q->queue.blocks = 8;
+    memset(q->done, 0xff, sizeof q->done); /* as the host leaves it: nothing is done */
+}
+
+#if defined(PEAL_HAVE_MLX5DV)
+#include <infiniband/mlx5dv.h>
+
+/* As a driver that uses the setters would. */
+static void wanted(unsigned char *block, uint16_t index, uint8_t opcode, uint32_t immediate,
+                   uint64_t raddr, uint32_t rkey)
+{
+    struct mlx5_wqe_raddr_seg remote = {htobe64(raddr), htobe32(rkey), 0};
+    memset(block, 0, 64);
+    mlx5dv_set_ctrl_seg((struct mlx5_wqe_ctrl_seg *)(void *)block, index, opcode, 0, 0xabc123,
+                        MLX5_WQE_CTRL_CQ_UPDATE, 3, 0, htobe32(immediate));
+    memcpy(block + 16, &remote, sizeof remote);
+}
+
+START_TEST(test_put)
+{
+    struct queues q;
+    unsigned char block[64];
+    struct dev_mlx5_target to = {0x1122334455667788u, 0xdeadbeefu, 0x00c0ffeeu};
+    make(&q);
+    q.queue.posted = 0x1fffau + (uint32_t)_i; /* over the index's 16 bits, and around the queue */
+    uint32_t at = q.queue.posted & 7;
+    dev_mlx5_put(&q.queue, 0x99aabbccddeeff00u, &to, 0x12345678);
+    wanted(block, (uint16_t)(0xfffa + _i), MLX5_OPCODE_RDMA_WRITE, 0, to.address, to.key);
+    mlx5dv_set_data_seg((struct mlx5_wqe_data_seg *)(void *)(block + 32), 0x12345678, 0x00c0ffee,
+                        0x99aabbccddeeff00u);
+    ck_assert_mem_eq(q.entries[at], block, sizeof block);
+}
+END_TEST
+
+START_TEST(test_number)
+{
+    struct queues q;
+    unsigned char block[64];
+    struct dev_mlx5_target to = {0x0807060504030201u, 7, 9};
+    make(&q);
+    dev_mlx5_put_number(&q.queue, 0x1000, &to, 4096, 0x01020304);
+    wanted(block, 0, MLX5_OPCODE_RDMA_WRITE_IMM, 0x01020304, to.address, to.key);
+    mlx5dv_set_data_seg((struct mlx5_wqe_data_seg *)(void *)(block + 32), 4096, 9, 0x1000);
+    ck_assert_mem_eq(q.entries[0], block, sizeof block);
+}
+END_TEST
+
+START_TEST(test_signal)
+{
+    struct queues q;
+    unsigned char block[64];
+    struct dev_mlx5_target to = {0xffeeddccbbaa9988u, 0x80000001u, 0};
+    struct mlx5_wqe_inl_data_seg head = {htobe32(MLX5_INLINE_SEG | 8)};
+    uint64_t word = 0x0123456789abcdefu;
+    make(&q);
+    dev_mlx5_signal(&q.queue, &to, word);
+    wanted(block, 0, MLX5_OPCODE_RDMA_WRITE, 0, to.address, to.key);
+    memcpy(block + 32, &head, sizeof head);
+    memcpy(block + 36, &word, sizeof word);
+    ck_assert_mem_eq(q.entries[0], block, sizeof block);
+}
+END_TEST
+
+START_TEST(test_completion)
+{
+    struct queues q;
+    int failed = 0;
+    make(&q);
+    ck_assert_uint_eq(dev_mlx5_finished(&q.queue, &failed), 0);
+    ck_assert_int_eq(failed, 0);
+    struct mlx5_cqe64 *cqe = (struct mlx5_cqe64 *)(void *)q.done;
+    cqe->wqe_counter = htobe16(41);
+    cqe->op_own = MLX5_CQE_REQ << 4 | 1;
+    ck_assert_uint_eq(dev_mlx5_finished(&q.queue, &failed), 42);
+    ck_assert_int_eq(failed, 0);
+    cqe->op_own = MLX5_CQE_REQ_ERR << 4;
+    (void)dev_mlx5_finished(&q.queue, &failed);
+    ck_assert_int_eq(failed, 1);
+}
+END_TEST
+#endif
+
+START_TEST(test_ring)
+{
+    struct queues q;
+    struct dev_mlx5_target to = {16, 1, 2};
+    unsigned char record[4];
+    make(&q);
+    for (uint32_t i = 0; i < 11; i++) {
+        dev_mlx5_put(&q.queue, 64, &to, i);
+        dev_mlx5_ring(&q.queue);
+        ck_assert_mem_eq(&q.doorbell, q.entries[i % 8], 8);
+    }
+    memcpy(record, &q.record, sizeof record);
+    ck_assert_uint_eq(record[3], 11);
+    ck_assert_int_eq(record[0] + record[1] + record[2], 0);
+    ck_assert(dev_mlx5_reached(11, 11) && dev_mlx5_reached(2, 0xfffe) && !dev_mlx5_reached(10, 11));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("mlx5");
+    TCase *tests = tcase_create("mlx5");
+#if defined(PEAL_HAVE_MLX5DV)
+    tcase_add_loop_test(tests, test_put, 0, 12);
+    tcase_add_test(tests, test_number);
+    tcase_add_test(tests, test_signal);
+    tcase_add_test(tests, test_completion);
+#endif
+    tcase_add_test(tests, test_ring);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failures = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failures == 0 ? 0 : 1;
+}
