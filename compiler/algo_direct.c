@@ -46,6 +46,14 @@ static uint32_t round_of(const struct direct *d, uint32_t i)
     return 1 + (i - 1 + d->channel) % (d->n - 1);
 }
 
+/* The round in which a lane does what comes i-th. On one host channels copy the rank's own block at
+ * different times, so that others use the links meanwhile. */
+static uint32_t nth_round(const struct direct *d, uint32_t i)
+{
+    uint32_t own = d->b->planner->group.nhosts > 1 ? 0 : d->channel % d->n;
+    return i == own ? 0 : i < own ? i + 1 : i;
+}
+
 /* The rank to turn to in round i; itself in round 0. */
 static uint32_t other(const struct direct *d, uint32_t i)
 {
@@ -233,8 +241,10 @@ static void alltoall(const struct direct *d)
 {
     enter_all(d);
     peal_build_section(d->b, 1);
-    for (uint32_t i = 0; i < d->n; i++)
-        spread_to(d, chunk_of(d, d->self * d->n + other(d, i)), other(d, i));
+    for (uint32_t i = 0; i < d->n; i++) {
+        uint32_t to = other(d, nth_round(d, i));
+        spread_to(d, chunk_of(d, d->self * d->n + to), to);
+    }
     hear_all(d, SEM_DATA);
 }
 
@@ -285,8 +295,10 @@ static void scatter(const struct direct *d)
 {
     enter_root(d);
     peal_build_section(d->b, 1);
-    for (uint32_t i = 0; d->self == d->root && i < d->n; i++)
-        spread_to(d, chunk_of(d, other(d, i)), other(d, i));
+    for (uint32_t i = 0; d->self == d->root && i < d->n; i++) {
+        uint32_t to = other(d, nth_round(d, i));
+        spread_to(d, chunk_of(d, to), to);
+    }
     if (d->self != d->root)
         peal_build_wait(d->b, d->root, sem(d, SEM_DATA), 0);
 }

@@ -89,7 +89,7 @@ static peal_status enumerate(struct planner *planner)
 
 static void prepare(struct build *b, const struct candidate *candidate)
 {
-    b->plan->nsems = b->plan->collective == PEAL_BROADCAST;
+    b->plan->nsems = (uint16_t)(b->plan->collective == PEAL_BROADCAST ? candidate->channels : 0);
     b->plan->nchunks = candidate->chunks;
     for (uint32_t c = 0; c < candidate->channels; c++)
         peal_build_region(b, PLAN_BUF_PACKET, b->plan->nranks, 1, peal_build_slot_bytes(b));
@@ -182,7 +182,7 @@ static void alltoall(const struct oneshot *o)
 static void tell_others(const struct oneshot *o)
 {
     for (uint32_t i = 1; i < o->n; i++)
-        peal_build_signal(o->b, (o->self + i) % o->n, 0);
+        peal_build_signal(o->b, (o->self + i) % o->n, o->channel);
 }
 
 static void hear_others(const struct oneshot *o, uint32_t but)
@@ -190,16 +190,16 @@ static void hear_others(const struct oneshot *o, uint32_t but)
     peal_build_section(o->b, 2);
     for (uint32_t i = 1; i < o->n; i++)
         if ((o->self + i) % o->n != but)
-            peal_build_wait(o->b, (o->self + i) % o->n, 0, 0);
+            peal_build_wait(o->b, (o->self + i) % o->n, o->channel, 0);
 }
 
-/* That the root has entered its packet tells, that others have their signals; of the channels the
- * first has them. In place the root's input is its output. */
+/* That the root has entered its packet tells, that others have their signals; in each channel,
+ * which is proven by itself. */
 static void broadcast(const struct oneshot *o)
 {
     uint32_t root = o->b->plan->root, chunk = chunk_of(o, 0);
     struct plan_operand out = peal_op_user(o->self, PLAN_BUF_OUT, chunk);
-    if (o->channel == 0 && o->self != root)
+    if (o->self != root)
         tell_others(o);
     peal_build_section(o->b, 1);
     if (o->self == root) {
@@ -208,8 +208,7 @@ static void broadcast(const struct oneshot *o)
     } else {
         move(o, chunk, slot_of(o, o->self, root), out);
     }
-    if (o->channel == 0)
-        hear_others(o, o->self == root ? o->self : root);
+    hear_others(o, o->self == root ? o->self : root);
 }
 
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)

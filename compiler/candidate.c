@@ -5,10 +5,13 @@
 
 #include <string.h>
 
+/* Of a collective with a root there are most: of each depth, tile, level and number of gateways. */
+#define CANDIDATES_MAX 16384u
+
 peal_status peal_planner_add(struct planner *planner, const struct candidate *candidate)
 {
     PEAL_TRY(peal_grow(planner->ctx, (void **)&planner->candidates, &planner->capacity,
-                       (size_t)planner->count + 1, sizeof *candidate, 4096));
+                       (size_t)planner->count + 1, sizeof *candidate, CANDIDATES_MAX));
     struct candidate *to = &planner->candidates[planner->count++];
     *to = *candidate;
     if (planner->memory.count[TOPO_USE_LOAD])

@@ -381,8 +381,11 @@ static peal_status add_channels(struct planner *planner, const struct cost_base 
     peal_traffic_net(&base->traffic, &candidate);
     if (base->mesh) /* in each round some links have one channel more than others */
         data->load_us *= rounded_up(channels, group->n - 1);
-    peal_stage_lane(planner, data, base->lane_share / channels);
-    peal_stage_then(planner, data, base->then_share / channels);
+    /* On one switch some lanes copy the own block while others store. */
+    double beside =
+        channels > 1 && group->nhosts == 1 && !base->mesh && !base->others ? base->then_share : 0;
+    peal_stage_lane(planner, data, (base->lane_share + beside) / channels);
+    peal_stage_then(planner, data, (base->then_share - beside) / channels);
     if (planner->request.collective != PEAL_BARRIER)
         candidate.stage[1].alpha_us = shakes_us(planner, base, channels);
     return add_windows(planner, &candidate, base->senders);

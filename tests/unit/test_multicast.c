@@ -60,41 +60,41 @@ static peal_status judge(const char *text, char *said)
 START_TEST(by_hand)
 {
     static const struct {
-        const char *steps, *steps_1, *links, *says; /* NULL: it is right */
+        const char *steps, *steps_1;
+        unsigned links;
+        const char *says; /* NULL: it is right */
     } cases[] = {
-        {RIGHT, RIGHT_1, "", NULL},
+        {RIGHT, RIGHT_1, 0, NULL},
         /* In two steps; with its own sum, by itself, for a result that others do not get. */
         {RIGHT,
          "load_reduce c1: r0.in[1]@1 in[1] -> out[1] sm final\n"
          "        multicast c1: out[1] -> r0.out[1]@2 out[1] sm",
-         "", NULL},
-        {"multicast c0: in[0] -> in[0] r1.in[0]@1 sm", RIGHT_1, "", "caller's input"},
-        {"multicast c0: in[0] -> out[0] sm", RIGHT_1, "", "at least two ranks"},
-        {"multicast c0: in[0] -> r1.out[0]@1 out[0] sm", RIGHT_1, "", "the ranks of a group rise"},
-        {"multicast c0: in[0] -> out[0] r1.p0[0]@1 sm", RIGHT_1, "", "packets are not moved"},
-        {"multicast c0: in[0] -> out[0] r1.out[1]@1 sm", RIGHT_1, "", "one place on all its ranks"},
-        {"multicast c0: r1.in[0]@2 -> out[0] r1.out[0]@1 sm", RIGHT_1, "",
-         "one source, of its own"},
-        {"multicast c0: in[0] -> out[0] r1.out[0]@1 sm final", RIGHT_1, "", "only a reduction"},
-        {"load_reduce c0: in[0] -> out[0] sm final", RIGHT_1, "", "at least two ranks"},
-        {"load_reduce c0: in[0] r1.in[0]@2 -> r1.out[0]@1 sm final", RIGHT_1, "",
+         0, NULL},
+        {"multicast c0: in[0] -> in[0] r1.in[0]@1 sm", RIGHT_1, 0, "caller's input"},
+        {"multicast c0: in[0] -> out[0] sm", RIGHT_1, 0, "at least two ranks"},
+        {"multicast c0: in[0] -> r1.out[0]@1 out[0] sm", RIGHT_1, 0, "the ranks of a group rise"},
+        {"multicast c0: in[0] -> out[0] r1.p0[0]@1 sm", RIGHT_1, 0, "packets are not moved"},
+        {"multicast c0: in[0] -> out[0] r1.out[1]@1 sm", RIGHT_1, 0, "one place on all its ranks"},
+        {"multicast c0: r1.in[0]@2 -> out[0] r1.out[0]@1 sm", RIGHT_1, 0, "one source, of its own"},
+        {"multicast c0: in[0] -> out[0] r1.out[0]@1 sm final", RIGHT_1, 0, "only a reduction"},
+        {"load_reduce c0: in[0] -> out[0] sm final", RIGHT_1, 0, "at least two ranks"},
+        {"load_reduce c0: in[0] r1.in[0]@2 -> r1.out[0]@1 sm final", RIGHT_1, 0,
          "at least two ranks"},
-        {"load_reduce c0: in[0] r1.in[0]@2 -> out[0] r1.out[0]@1 ce e0 final", RIGHT_1, "",
+        {"load_reduce c0: in[0] r1.in[0]@2 -> out[0] r1.out[0]@1 ce e0 final", RIGHT_1, 0,
          "capability: engine ce cannot reduce"},
-        {RIGHT, RIGHT_1, links[1], "capability: link 2 is not over a switch that multicasts"},
+        {RIGHT, RIGHT_1, 1, "capability: link 2 is not over a switch that multicasts"},
         /* Each rank makes the sum for itself: nobody says that they are equal. */
         {"load_reduce c0: in[0] r1.in[0]@2 -> out[0] sm final\n        " RIGHT,
-         "load_reduce c0: r0.in[0]@1 in[0] -> out[0] sm final\n        " RIGHT_1, "", "race"},
+         "load_reduce c0: r0.in[0]@1 in[0] -> out[0] sm final\n        " RIGHT_1, 0, "race"},
         {"load_reduce c0: in[0] r1.in[0]@2 -> out[0] sm final",
-         "load_reduce c0: r0.in[0]@1 in[0] -> out[0] sm final\n        " RIGHT_1, "",
+         "load_reduce c0: r0.in[0]@1 in[0] -> out[0] sm final\n        " RIGHT_1, 0,
          "numbers: out[0] tile 0 is added up in another order"},
-        {"load_reduce c0: in[0] r1.in[0]@2 -> out[0] r1.out[0]@1 sm", RIGHT_1, "",
+        {"load_reduce c0: in[0] r1.in[0]@2 -> out[0] r1.out[0]@1 sm", RIGHT_1, 0,
          "result: out[0] tile 0 holds a value that was never made final"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[4096], said[SAID];
-        write_plan(text, sizeof text, *cases[i].links ? cases[i].links : links[0], cases[i].steps,
-                   cases[i].steps_1);
+        write_plan(text, sizeof text, links[cases[i].links], cases[i].steps, cases[i].steps_1);
         peal_status status = judge(text, said);
         if (!cases[i].says)
             ck_assert_msg(status == PEAL_OK, "case %zu: %s", i, said);
