@@ -11,7 +11,7 @@ if(PEAL_NVCC AND NOT PEAL_SANITIZE AND NOT PEAL_FUZZ)
     file(GLOB device_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/device/*.h)
     # -fmad=false: what C rounds twice is not to be rounded once.
     add_custom_command(OUTPUT ${fatbin}
-        COMMAND ${PEAL_NVCC} -O3 -std=c++17 -fmad=false -fatbin
+        COMMAND ${PEAL_NVCC} -O3 -std=c++17 -fmad=false -fatbin -Xfatbin=-compress-all
                 -gencode arch=compute_80,code=sm_80
                 -gencode arch=compute_90,code=sm_90
                 -gencode arch=compute_100,code=[sm_100,compute_100]
