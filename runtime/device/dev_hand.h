@@ -13,13 +13,17 @@ DEV_FN int dev_hand_over(struct dev_thread *t, struct dev_order order)
     if (!DEV_BUG(23) && !dev_await_host(t, &t->block->port->head[t->lane], tail + 1 - DEV_ORDERS))
         return 0;
     order.call = t->block->stamp;
-    order.turn = tail; /* not yet */
-    *place = order;
+    order.turn = tail + 1;
+    /* The word with the turn last: the host polls it. */
+    uint64_t first;
+    memcpy(&first, &order, sizeof first);
+    memcpy((char *)place + sizeof first, (const char *)&order + sizeof first,
+           sizeof order - sizeof first);
     t->block->state->tail[t->lane] = tail + 1;
     if (DEV_BUG(22))
-        dev_set32(&place->turn, tail + 1);
+        dev_set64((uint64_t *)(void *)place, first);
     else
-        dev_release32(&place->turn, tail + 1);
+        dev_release64((uint64_t *)(void *)place, first);
     return 1;
 }
 

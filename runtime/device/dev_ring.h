@@ -4,7 +4,8 @@
  *
  * The kernel hands steps of the engines ce, rdma, staged and tcp to the host as orders: a ring for
  * each lane, one producer (the lane's first thread), one consumer (a thread of the host). The
- * kernel fills an order and then stores its `turn` (release, system scope); the host finds order n
+ * kernel fills an order and then stores its first eight bytes, `turn` among them (release, system
+ * scope); the host finds order n
  * of a lane in orders[lane][n % DEV_ORDERS], once its turn is n + 1 (acquire), takes a copy, and
  * stores n + 1 to head[lane] (release), whereupon the place may be filled again. It has to take
  * orders at any time, also while earlier ones are under way: a lane waits for room.

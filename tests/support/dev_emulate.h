@@ -81,6 +81,7 @@ struct emu_order {
     struct dev_order order;
     uint32_t lane;
     uint64_t serial; /* of the lane */
+    uint32_t hold;   /* turns to be let pass */
     int read;
     uint64_t done; /* bytes */
     char *bounce;
@@ -421,6 +422,10 @@ static inline void emu_take(struct emu_rank *rank)
         emu_check_event(rank, place, lane);
         struct emu_order *taken = &rank->orders[rank->norders++];
         *taken = (struct emu_order){.order = *place, .lane = lane, .serial = rank->head[lane]};
+        /* Nothing is done for a while, at times a long one. */
+        if (emu_draw(&rank->random) % 2)
+            taken->hold =
+                (uint32_t)(emu_draw(&rank->random) % (emu_draw(&rank->random) % 8 ? 8 : 4000));
         if (place->kind == DEV_ORDER_MOVE && !(place->flags & DEV_ORDER_MORE))
             rank->whole[lane][place->event] = place->number;
         dev_release32(&rank->port->head[lane], ++rank->head[lane]);
@@ -437,7 +442,7 @@ static inline int emu_before(const struct emu_order *other, const struct emu_ord
         return a->sem == b->sem && !DEV_BUG(43);
     if (a->kind == DEV_ORDER_STORE)
         return a->dst_rank == b->dst_rank && !DEV_BUG(41);
-    if (b->event == DEV_NO_EVENT || a->event != b->event)
+    if (b->event == DEV_NO_EVENT || a->event != b->event || (int32_t)(a->number - b->number) > 0)
         return 0;
     /* Pieces that went by another queue pair: only those of the first are waited for. */
     return !DEV_BUG(36) || !(a->flags & DEV_ORDER_MORE);
@@ -450,6 +455,8 @@ static inline int emu_try_signal(struct emu_rank *rank, const struct emu_order *
         if (emu_before(&rank->orders[i], item))
             return 0;
     uint64_t *cell = (uint64_t *)(void *)emu_address(rank, o->dst_space, o->dst_rank, o->dst);
+    if ((uint32_t)dev_relaxed64(cell) + 1 != o->count)
+        emu_complain(rank->world, "signals of a semaphore came out of order");
     dev_release64(cell, (uint64_t)o->digest << 32 | o->count);
     uint32_t *raised = (uint32_t *)(void *)(rank->port + 1);
     dev_release32(&raised[o->sem], o->count);
@@ -533,6 +540,10 @@ static inline void emu_serve(struct emu_rank *rank)
         return;
     uint32_t at = (uint32_t)(emu_draw(&rank->random) % rank->norders);
     struct emu_order *item = &rank->orders[at];
+    if (item->hold) {
+        item->hold--;
+        return;
+    }
     int done = item->order.kind == DEV_ORDER_MOVE     ? emu_try_move(rank, item)
                : item->order.kind == DEV_ORDER_SIGNAL ? emu_try_signal(rank, item)
                                                       : emu_try_store(rank, item);
@@ -686,13 +697,23 @@ static inline void emu_join(struct emu_rank *rank)
     free(rank->threads);
 }
 
-/* 1: they did not come to an end, and were made to. */
+static inline int emu_reported(const struct emu_world *world)
+{
+    for (uint32_t r = 0; r < world->nranks; r++)
+        if (dev_acquire32(&world->ranks[r].port->report.status) == DEV_REPORT_MISMATCH)
+            return 1;
+    return 0;
+}
+
+/* 1: they did not come to an end, and were made to; so are the others when one reports. */
 static inline int emu_watch(struct emu_world *world, int limit_ms)
 {
     for (int i = 0; i < limit_ms * 10; i++) {
         if (__atomic_load_n(&world->running, __ATOMIC_ACQUIRE) == 0)
             return 0;
         emu_sleep(i < 20 ? 20 : 100);
+        if (emu_reported(world))
+            break;
     }
     for (uint32_t how = 1; how <= 2; how++) {
         for (uint32_t r = 0; r < world->nranks; r++)
@@ -728,9 +749,8 @@ static inline int emu_needs_service(const struct emu_rank *rank)
 
 static inline const char *emu_verdict(const struct emu_world *world, int late)
 {
-    for (uint32_t r = 0; r < world->nranks; r++)
-        if (dev_acquire32(&world->ranks[r].port->report.status) == DEV_REPORT_MISMATCH)
-            return "a rank reports that another makes another call";
+    if (emu_reported(world))
+        return "a rank reports that another makes another call";
     return late ? "the calls do not come to an end"
                 : __atomic_load_n(&world->complaint, __ATOMIC_RELAXED);
 }

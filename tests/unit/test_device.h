@@ -17,7 +17,7 @@
 struct device_memory {
     size_t half;
     size_t shift; /* bytes by which buffers are off their alignment to 16 */
-    uint32_t calls;
+    int damage;   /* the last rank makes another call first */
     struct {
         char *halves;
         uint64_t send[EMU_RANKS];
@@ -91,6 +91,8 @@ static inline int device_calls(struct emu_world *world, const struct coll_call *
     for (uint32_t r = 0; r < world->nranks; r++) {
         for (uint32_t i = 0; i < ncalls; i++)
             device_fill(world, &calls[i], r, i, memory);
+        if (memory->damage && r + 1 == world->nranks)
+            memory->call[r][0].key ^= 1;
         world->ranks[r].calls = memory->call[r];
         world->ranks[r].ncalls = ncalls;
     }
