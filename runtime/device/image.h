@@ -260,7 +260,7 @@ struct dev_call {
 
 /* The launch: `nlanes` blocks of the row, all resident at once, of a multiple of 32 threads, at
  * most DEV_THREADS; dynamic shared memory of dev_shared_bytes. */
-#define DEV_THREADS 320u
+#define DEV_THREADS 256u
 static inline uint64_t dev_shared_bytes(uint32_t stages, uint32_t stage_bytes)
 {
     return stages ? 128u + (uint64_t)stages * stage_bytes : 0;
