@@ -108,11 +108,6 @@ static void make_operand(const struct maker *m, const struct plan_operand *from,
 
 /* ---- steps */
 
-static int folds(const struct plan_step *step)
-{
-    return step->op == PLAN_REDUCE || step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
-}
-
 /* The destination "as it was" is the first source of a fold into it. */
 static uint32_t folded_into(const struct plan_step *step)
 {
@@ -131,11 +126,11 @@ static uint8_t kind_of(const struct maker *m, const struct plan_step *step)
         wire |= i < step->nsrc && peal_plan_operand_wire(m->plan, &operands[i]);
         packet |= operands[i].buffer == PLAN_BUF_PACKET;
     }
-    if (peal_plan_op_converts(step->op) || (wire && folds(step)))
+    if (peal_plan_op_converts(step->op) || (wire && peal_plan_op_folds(step->op)))
         return DEV_WIRE;
     if (packet)
         return DEV_PACKET;
-    return folds(step) ? DEV_FOLD : DEV_MOVE;
+    return peal_plan_op_folds(step->op) ? DEV_FOLD : DEV_MOVE;
 }
 
 static void make_operands(struct maker *m, const struct plan_step *from, struct dev_step *to)
@@ -160,8 +155,10 @@ static void make_move(struct maker *m, const struct plan_step *from, struct dev_
 {
     const struct plan_operand *operands = m->program->operands + from->operands;
     to->kind = kind_of(m, from);
-    to->flags =
-        (uint8_t)((folds(from) ? DEV_FOLDS : 0) | (from->flags & PLAN_FLAG_FINAL ? DEV_FINAL : 0));
+    to->flags = (uint8_t)((peal_plan_op_folds(from->op) ? DEV_FOLDS : 0) |
+                          (from->flags & PLAN_FLAG_FINAL ? DEV_FINAL : 0) |
+                          (from->op == PLAN_LOAD_REDUCE ? DEV_GROUP_LOAD : 0) |
+                          (peal_plan_multicasts(m->program, from) ? DEV_GROUP_STORE : 0));
     to->event = from->event;
     to->chunk = from->chunk;
     to->more = from->more;

@@ -10,6 +10,7 @@
 #define DEV_PASTE_(a, b) a##b
 #define DEV_PASTE(a, b) DEV_PASTE_(a, b)
 #define FN(name) DEV_PASTE(name, TYPE)
+#define DEEP (EACH > 8 ? 1u : EACH > 4 ? 2u : 4u) /* vectors of the sources behind the first */
 
 DEV_FN void FN(dev_step_)(ACC *acc, const union dev_vec *vec, uint32_t op, uint32_t each)
 {
@@ -56,23 +57,21 @@ DEV_FN void FN(dev_end_)(const ACC *acc, union dev_vec *vec, uint32_t divisor, u
     }
 }
 
-/* 16 bytes, all operands aligned to them. Loads of four sources are under way at once. */
+/* 16 bytes, all operands aligned to them. Loads of some sources are under way at once. */
 DEV_FN void FN(dev_vec_)(struct dev_thread *t, const struct dev_fold *f, uint64_t at)
 {
     ACC acc[EACH];
-    union dev_vec vec[4];
+    union dev_vec vec[DEEP];
+    vec[0] = dev_load_vec(t->block->src[0] + at);
+    FN(dev_begin_)(acc, &vec[0], EACH);
     DEV_ROLLED
-    for (uint32_t s = 0; s < f->nsrc; s += 4) {
+    for (uint32_t s = 1; s < f->nsrc; s += DEEP) {
         DEV_UNROLL
-        for (uint32_t k = 0; k < 4; k++)
+        for (uint32_t k = 0; k < DEEP; k++)
             if (s + k < f->nsrc)
                 vec[k] = dev_load_vec(t->block->src[s + k] + at);
-        if (s == 0)
-            FN(dev_begin_)(acc, &vec[0], EACH);
-        else
-            FN(dev_step_)(acc, &vec[0], f->op, EACH);
         DEV_UNROLL
-        for (uint32_t k = 1; k < 4; k++)
+        for (uint32_t k = 0; k < DEEP; k++)
             if (s + k < f->nsrc)
                 FN(dev_step_)(acc, &vec[k], f->op, EACH);
     }
@@ -88,13 +87,12 @@ DEV_FN void FN(dev_one_)(struct dev_thread *t, const struct dev_fold *f, uint64_
     ACC acc[1];
     union dev_vec vec;
     uint32_t bytes = 16 / EACH;
+    dev_load_some(&vec, t->block->src[0] + at, bytes);
+    FN(dev_begin_)(acc, &vec, 1);
     DEV_ROLLED
-    for (uint32_t s = 0; s < f->nsrc; s++) {
+    for (uint32_t s = 1; s < f->nsrc; s++) {
         dev_load_some(&vec, t->block->src[s] + at, bytes);
-        if (s == 0)
-            FN(dev_begin_)(acc, &vec, 1);
-        else
-            FN(dev_step_)(acc, &vec, f->op, 1);
+        FN(dev_step_)(acc, &vec, f->op, 1);
     }
     FN(dev_end_)(acc, &vec, f->divisor, 1);
     DEV_ROLLED
@@ -125,13 +123,12 @@ DEV_FN void FN(dev_packets_)(struct dev_thread *t, const struct dev_fold *f, uin
         ACC acc[EACH / 2];
         union dev_vec vec;
         uint32_t some = bytes - at < 8 ? (uint32_t)(bytes - at) : 8;
+        vec.u64[0] = dev_gather(t, f, 0, at, some);
+        FN(dev_begin_)(acc, &vec, each);
         DEV_ROLLED
-        for (uint32_t s = 0; s < f->nsrc; s++) {
+        for (uint32_t s = 1; s < f->nsrc; s++) {
             vec.u64[0] = dev_gather(t, f, s, at, some);
-            if (s == 0)
-                FN(dev_begin_)(acc, &vec, each);
-            else
-                FN(dev_step_)(acc, &vec, f->op, each);
+            FN(dev_step_)(acc, &vec, f->op, each);
         }
         FN(dev_end_)(acc, &vec, f->divisor, each);
         dev_scatter(t, f, at, some, vec.u64[0]);
@@ -139,6 +136,7 @@ DEV_FN void FN(dev_packets_)(struct dev_thread *t, const struct dev_fold *f, uin
 }
 
 #undef FN
+#undef DEEP
 #undef DEV_PASTE
 #undef DEV_PASTE_
 #undef TYPE

@@ -13,13 +13,17 @@ DEV_FN int dev_hand_over(struct dev_thread *t, struct dev_order order)
     if (!DEV_BUG(23) && !dev_await_host(t, &t->block->port->head[t->lane], tail + 1 - DEV_ORDERS))
         return 0;
     order.call = t->block->stamp;
-    order.turn = tail; /* not yet */
-    *place = order;
+    order.turn = tail + 1;
+    /* The word with the turn last: the host polls it. */
+    uint64_t first;
+    memcpy(&first, &order, sizeof first);
+    memcpy((char *)place + sizeof first, (const char *)&order + sizeof first,
+           sizeof order - sizeof first);
     t->block->state->tail[t->lane] = tail + 1;
     if (DEV_BUG(22))
-        dev_set32(&place->turn, tail + 1);
+        dev_set64((uint64_t *)(void *)place, first);
     else
-        dev_release32(&place->turn, tail + 1);
+        dev_release64((uint64_t *)(void *)place, first);
     return 1;
 }
 
@@ -101,6 +105,10 @@ DEV_FN void dev_hand_signal(struct dev_thread *t, const struct dev_step *step)
     struct dev_sem_out *sem = dev_sem_out(t, step->sem);
     struct dev_order order;
     memset(&order, 0, sizeof order);
+    /* The ring keeps order among signals of this lane; of a call before, another may have been. */
+    if (sem->handed && sem->handed != 1 + t->lane && !DEV_BUG(8) &&
+        !dev_await_host(t, dev_raised(t, step->sem), sem->sent))
+        return;
     if (!dev_follow(t, step->after, &order))
         return;
     order.kind = DEV_ORDER_SIGNAL;
@@ -112,7 +120,7 @@ DEV_FN void dev_hand_signal(struct dev_thread *t, const struct dev_step *step)
     order.count = ++sem->sent;
     order.digest = t->block->digest;
     order.sem = step->sem;
-    sem->handed = 1;
+    sem->handed = 1 + t->lane;
     (void)dev_hand_over(t, order);
 }
 

@@ -356,8 +356,8 @@ DEV_FN void dev_put_headers(struct dev_thread *t, const struct dev_fold *f)
     X(0, f32)                                                                                      \
     X(1, f64)                                                                                      \
     X(2, f16)                                                                                      \
-    X(3, bf16) X(4, i8) X(5, u8) X(6, i32) X(7, u32) X(8, i64) X(9, u64) X(DEV_E4M3, e4m3)         \
-        X(DEV_E5M2, e5m2)
+    X(3, bf16)                                                                                     \
+    X(4, i8) X(5, u8) X(6, i32) X(7, u32) X(8, i64) X(9, u64) X(DEV_E4M3, e4m3) X(DEV_E5M2, e5m2)
 
 /* ---- plain memory */
 

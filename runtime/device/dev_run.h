@@ -146,7 +146,7 @@ DEV_FN int dev_step_begin(struct dev_thread *t, const struct dev_step *step)
     int signals = step->kind == DEV_SIGNAL || step->kind == DEV_HAND_SIGNAL;
     if (DEV_BUG(3) && signals)
         return (int)t->failed;
-    if (DEV_BUG(4) && !signals && t->tid != 0)
+    if (DEV_BUG(4) && t->step && (step - 1)->kind == DEV_WAIT)
         return (int)t->failed;
     return dev_sync_or(t, t->failed);
 }

@@ -44,7 +44,8 @@ DEV_FN uint64_t dev_sem_offset(const struct dev_thread *t, uint32_t producer, ui
 
 DEV_FN uint64_t dev_count_offset(const struct dev_thread *t, uint32_t producer)
 {
-    return t->block->layout->counts + t->block->parity * t->block->layout->count_bytes +
+    uint32_t parity = DEV_BUG(40) ? 0 : t->block->parity;
+    return t->block->layout->counts + parity * t->block->layout->count_bytes +
            (uint64_t)producer * 8;
 }
 
@@ -164,8 +165,10 @@ DEV_FN void dev_tell(struct dev_thread *t, const struct dev_step *step)
 {
     uint64_t *cell = DEV_AT(uint64_t, t->block->peers[step->peer].arena +
                                           dev_count_offset(t, t->block->rank.rank));
-    if (DEV_BUG(31))
+    if (DEV_BUG(31)) {
         dev_raise(t, step);
+        dev_pause(t, 0);
+    }
     dev_set64(cell, dev_told_count(t, step->peer));
     if (!DEV_BUG(31))
         dev_raise(t, step);

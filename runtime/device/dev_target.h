@@ -336,7 +336,7 @@ DEV_FN void dev_packet_store(uint64_t *at, uint64_t word)
 
 DEV_FN uint32_t dev_arrive32(uint32_t *at)
 {
-    return __atomic_fetch_add(at, 1, DEV_BUG(8) ? __ATOMIC_RELAXED : __ATOMIC_ACQ_REL);
+    return __atomic_fetch_add(at, 1, __ATOMIC_ACQ_REL);
 }
 
 DEV_FN void dev_min32(uint32_t *at, uint32_t value)

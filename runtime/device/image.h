@@ -162,7 +162,7 @@ struct dev_image {
 
 struct dev_sem_out {
     uint32_t sent;   /* issued; counts for ever, modulo 2^32 */
-    uint32_t handed; /* 1: the last one was given to the host, which says when it is raised */
+    uint32_t handed; /* 1 + lane: it gave the last one to the host, which says when it is raised */
 };
 
 struct dev_sem_in {
@@ -260,7 +260,7 @@ struct dev_call {
 
 /* The launch: `nlanes` blocks of the row, all resident at once, of a multiple of 32 threads, at
  * most DEV_THREADS; dynamic shared memory of dev_shared_bytes. */
-#define DEV_THREADS 512u
+#define DEV_THREADS 256u
 static inline uint64_t dev_shared_bytes(uint32_t stages, uint32_t stage_bytes)
 {
     return stages ? 128u + (uint64_t)stages * stage_bytes : 0;
