@@ -676,7 +676,7 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
 static void set_beside(const struct costing *c)
 {
     struct candidate *candidate = c->candidate;
-    int all = c->planner->request.collective == PEAL_ALLREDUCE;
+    int all = c->planner->request.collective == PEAL_ALLREDUCE && candidate->channels > 1;
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         struct stage *stage = &candidate->stage[i];
         double own = stage->load_us / candidate->channels;

@@ -155,7 +155,7 @@ START_TEST(refusals_name_the_place)
     refused("<peal version=\"1\">\n <host ranks=\"8\"/>\n <gizmo/>\n</peal>", 3, 2,
             "expected <host>, <network>, <cost>, <reduce> or <memory>");
     refused("<peal version=\"1\">\n <host ranks=\"8\" color=\"red\"/></peal>", 2, 2,
-            "unknown attribute color; expected name, count, topology or ranks");
+            "unknown attribute color; expected name, count, topology, ranks or multicast");
     refused("<peal version=\"1\">\n <host name=\"box\" ranks=\"8\" count=\"2\"/></peal>", 2, 1,
             "host type box has no NIC");
     refused("<peal version=\"1\">\n  <cost link=\"warp\"/><host ranks=\"1\"/></peal>", 2, 3,
