@@ -5,10 +5,10 @@
  * The kernel hands steps of the engines ce, rdma, staged and tcp to the host as orders: a ring for
  * each lane, one producer (the lane's first thread), one consumer (a thread of the host). The
  * kernel fills an order and then stores its first eight bytes, `turn` among them (release, system
- * scope); the host finds order n
- * of a lane in orders[lane][n % DEV_ORDERS], once its turn is n + 1 (acquire), takes a copy, and
- * stores n + 1 to head[lane] (release), whereupon the place may be filled again. It has to take
- * orders at any time, also while earlier ones are under way: a lane waits for room.
+ * scope); the host finds order n of a lane in orders[lane][n % DEV_ORDERS], once its turn is n + 1
+ * (acquire), takes a copy, and stores n + 1 to head[lane] (release), whereupon the place may be
+ * filled again. It has to take orders at any time, also while earlier ones are under way: a lane
+ * waits for room.
  *
  * DEV_ORDER_MOVE  moves bytes. The pieces of one transfer follow each other, all but the last
  *     marked DEV_ORDER_MORE; their order in time is the engine's. When all sources are read,
@@ -19,9 +19,10 @@
  *     dst_rank's arena, with release, behind the delivery to that rank of transfer `number` of
  *     `event` (DEV_NO_EVENT: behind nothing). Orders of one semaphore are raised in the order of
  *     the ring, also across calls; another lane's comes only when the last one is raised. Then
- * `count` is stored to raised[sem] (release). DEV_ORDER_STORE  stores the 64-bit word `src` at
- * offset dst of dst_rank's arena, before the next signal order of the same lane to the same rank is
- * raised.
+ *     `count` is stored to raised[sem] (release).
+ *
+ * DEV_ORDER_STORE  stores the 64-bit word `src` at offset dst of dst_rank's arena, before the next
+ *     signal order of the same lane to the same rank is raised.
  *
  * What the kernel reaches itself is given as an address; what is of a rank that it does not, by
  * rank and offset: in its arena, or in the buffers of the call under way there, which that rank

@@ -7,10 +7,13 @@
  * Numbers are in the device's byte order, which is the host's; addresses are 64 bits and those of
  * the rank's own address space. An image holds no address: it may lie anywhere, aligned to 8.
  *
- *   image    constant, of one rank and table:  dev_image, dev_row[], lanes, steps, operands,
- * prefixes arena    of each rank, read and written by others: board, semaphores, counts, packets,
- * scratch state    of each rank alone, advanced by the kernel: call number, counts of semaphores,
- * events port     pinned host memory: abort flag, report, rings of orders to the host (dev_ring.h)
+ * image: constant, of one rank and table: dev_image, dev_row[], lanes, steps, operands, prefixes.
+ *
+ * arena: of each rank, read and written by others: board, semaphores, counts, packets, scratch.
+ *
+ * state: of each rank alone, advanced by the kernel: call number, counts of semaphores, events.
+ *
+ * port: pinned host memory: abort flag, report, rings of orders to the host (dev_ring.h).
  */
 #ifndef PEAL_RUNTIME_DEVICE_IMAGE_H
 #define PEAL_RUNTIME_DEVICE_IMAGE_H
