@@ -22,7 +22,7 @@
 static const char *why_not(const struct peal_plan *plan, uint32_t rank,
                            const struct plan_step *step)
 {
-    const struct plan_operand *operands = peal_plan_program(plan, rank)->operands + step->operands;
+    const struct plan_rank *program = peal_plan_program(plan, rank);
     if (step->op == PLAN_TELL || step->op == PLAN_LEARN)
         return "its blocks have lengths that only the device knows";
     if (!peal_plan_op_moves(step->op))
@@ -32,7 +32,7 @@ static const char *why_not(const struct peal_plan *plan, uint32_t rank,
     if (step->engine == PEAL_ENGINE_RDMA || step->engine == PEAL_ENGINE_TCP)
         return "it goes over the network";
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
-        if (operands[i].buffer == PLAN_BUF_PACKET)
+        if (program->operands[step->operands + i].buffer == PLAN_BUF_PACKET)
             return "it moves packets, which only load and store";
     return NULL;
 }
