@@ -41,7 +41,7 @@ static void fail(const struct peal_cuda_comm *comm, peal_status status, uint32_t
                              .culprit = culprit,
                              .lane = lane,
                              .step = step,
-                             .call = comm->host->stamp};
+                             .call = __atomic_load_n(&comm->port->begun, __ATOMIC_ACQUIRE)};
     rt_fail(comm->host->base, &error);
     rt_far_fail(comm->host, &error);
 }
@@ -74,7 +74,7 @@ static void release(struct cuda_service *service)
  * they count as a poll in vain. */
 static void look(struct cuda_service *service)
 {
-    struct peal_comm *host = service->comm->host;
+    struct peal_comm *host = &service->host;
     struct rt_blocked blocked = {.culprit = RT_NOBODY};
     peal_diag diag = PEAL_DIAG_INIT;
     uint32_t signs[4];
@@ -163,6 +163,7 @@ peal_status cuda_service_start(struct peal_cuda_comm *comm, peal_diag *diag)
     if (!service)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     service->comm = comm;
+    service->host = *comm->host;
     comm->service = service;
     PEAL_TRY(cuda_orders_make(service, diag));
     if (!service->stream[0])

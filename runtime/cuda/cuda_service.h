@@ -36,7 +36,8 @@ struct cuda_service {
     uint32_t turn;
     struct cu_mem_op op[4];
     /* watching */
-    uint32_t seen[4]; /* what moved last */
+    struct peal_comm host; /* the comm beneath, with a count of looks and a stamp of its own */
+    uint32_t seen[4];      /* what moved last */
     uint64_t next_look;
 };
 

@@ -134,8 +134,9 @@ cu_result cuDevicePrimaryCtxRetain(cu_handle *context, cu_device device)
         return CU_INVALID_VALUE;
     (void)pthread_mutex_lock(&fake_lock);
     struct fake_context *own = &contexts[device];
-    own->device = device;
-    own->users++;
+    if (__atomic_load_n(&own->users, __ATOMIC_RELAXED) == 0)
+        own->device = device;
+    (void)__atomic_fetch_add(&own->users, 1, __ATOMIC_RELEASE);
     *context = own;
     (void)pthread_mutex_unlock(&fake_lock);
     return CU_SUCCESS;
@@ -144,7 +145,7 @@ cu_result cuDevicePrimaryCtxRetain(cu_handle *context, cu_device device)
 cu_result cuDevicePrimaryCtxRelease_v2(cu_device device)
 {
     (void)pthread_mutex_lock(&fake_lock);
-    if (contexts[device].users-- == 0)
+    if (__atomic_fetch_sub(&contexts[device].users, 1, __ATOMIC_RELEASE) == 0)
         fake_misuse("context of device %d released more often than retained", device);
     (void)pthread_mutex_unlock(&fake_lock);
     return CU_SUCCESS;
@@ -177,7 +178,7 @@ cu_result cuCtxEnablePeerAccess(cu_handle context, unsigned flags)
 
 struct fake_context *fake_current(const char *function)
 {
-    if (depth == 0 || stack[depth - 1]->users == 0)
+    if (depth == 0 || __atomic_load_n(&stack[depth - 1]->users, __ATOMIC_ACQUIRE) == 0)
         fake_misuse("%s without a context", function);
     return stack[depth - 1];
 }

@@ -140,6 +140,14 @@ static void release(const char *function, cu_ptr at, enum range kind)
     (void)pthread_mutex_unlock(&fake_lock);
 }
 
+/* Word by word, as memory operations of other streams may do at the same time. */
+static void set_words(cu_ptr at, unsigned char value, size_t bytes)
+{
+    uint32_t *word = (uint32_t *)(uintptr_t)at;
+    for (size_t i = 0; i < bytes / 4; i++)
+        __atomic_store_n(&word[i], value * 0x01010101u, __ATOMIC_RELAXED);
+}
+
 void fake_set(cu_ptr at, unsigned char value, size_t bytes)
 {
     cu_ptr first = (at + 4095) & ~4095ull, last = (at + bytes) & ~4095ull;
@@ -148,6 +156,8 @@ void fake_set(cu_ptr at, unsigned char value, size_t bytes)
         madvise(pages, (size_t)(last - first), MADV_REMOVE) == 0) {
         memset((void *)(uintptr_t)at, 0, (size_t)(first - at));
         memset((void *)(uintptr_t)last, 0, (size_t)(at + bytes - last));
+    } else if ((at | bytes) % 4 == 0) {
+        set_words(at, value, bytes);
     } else {
         memset((void *)(uintptr_t)at, value, bytes);
     }
