@@ -27,6 +27,7 @@ if [ $# -eq 0 ]; then
         exit 1
     }
 fi
+build=$(cd "$build" && pwd)
 peal=$build/peal
 bounded() { timeout "$@"; }
 
@@ -41,8 +42,7 @@ else
     where=stand-in
     say "NO GPU: $(grep -m 1 error "$work/out")"
     say "NO GPU: the stand-in for the driver is used; nothing below says anything about a GPU"
-    export LD_LIBRARY_PATH=$PWD/$build/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    [ -e "$build/fakecuda/libcuda.so.1" ] || LD_LIBRARY_PATH=$build/fakecuda
+    export LD_LIBRARY_PATH=$build/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     ranks="2 3"
     types=float32,bfloat16,int8
     sizes=4,4100
