@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # seeds.sh PEAL plan|asm DIR: small plans for a fuzzer to start from, into DIR.
 set -eu
-peal=$1
+peal=$(realpath "$1")
 subject=$2
 out=$3
 made=$(mktemp -d)
@@ -28,3 +28,18 @@ for algorithm in ring oneshot tree; do
     asm) "$peal" dump "$made/slice" >"$out/$algorithm-slice.s" ;;
     esac
 done
+# A collective of one's own, with what every chunk begins and ends with.
+"$peal" compile "$topology" --ranks 4 --collective custom \
+    --algorithm "$PEAL_SOURCE/examples/algorithms/halo.lua" -o "$made/custom" >/dev/null
+case $subject in
+plan) cp "$made/custom" "$out/custom.peal" ;;
+asm) "$peal" dump "$made/custom" >"$out/custom.s" ;;
+esac
+# What a switch does for a group.
+cp "$topology" "$made/host.xml"
+(cd "$made" && "$peal" topo cluster host.xml --nodes 1 --multicast -o one.xml >/dev/null &&
+    "$peal" compile one.xml --ranks 3 --algorithm nvls --bytes 1M -o switched >/dev/null)
+case $subject in
+plan) cp "$made/switched" "$out/switched.peal" ;;
+asm) "$peal" dump "$made/switched" >"$out/switched.s" ;;
+esac

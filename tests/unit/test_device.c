@@ -8,6 +8,7 @@
  */
 #include "test_device.h"
 #include "support.h"
+#include "test_fault_plans.h"
 
 #include <check.h>
 
@@ -73,6 +74,7 @@ static const struct setup setups[] = {
     {"chain", 1, 4, PEAL_ENGINE_CE, 512, PEAL_WIRE_NONE},
     {"pull", 1, 4, PEAL_ENGINE_SM, 512, PEAL_WIRE_NONE},
     {"twohop", 2, 2, PEAL_ENGINE_SM, 512, PEAL_WIRE_NONE},
+    {"nvls", 1, 4, PEAL_ENGINE_SM, 512, PEAL_WIRE_NONE},
     {"compressed", 1, 4, PEAL_ENGINE_SM, 512, PEAL_WIRE_BF16},
     {"compressed", 1, 4, PEAL_ENGINE_SM, 0, PEAL_WIRE_FP8},
     {"compressed", 1, 3, PEAL_ENGINE_CE, 1024, PEAL_WIRE_FP8},
@@ -81,7 +83,9 @@ static const struct setup setups[] = {
 
 static peal_table *make_table(const struct setup *setup)
 {
-    peal_fabric *fabric = coll_cluster(ctx, setup->hosts, setup->gpus);
+    int switched = setup->algorithm && strcmp(setup->algorithm, "nvls") == 0;
+    peal_fabric *fabric = switched ? machine_of(ctx, SWITCHED, setup->gpus)
+                                   : coll_cluster(ctx, setup->hosts, setup->gpus);
     peal_request request = PEAL_REQUEST_INIT;
     request.ranks = setup->hosts * setup->gpus;
     request.max_bytes = (uint64_t)request.ranks * LARGEST;
