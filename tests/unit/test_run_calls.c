@@ -171,7 +171,7 @@ END_TEST
 
 #define SOAK_BYTES 40000u
 #ifdef PEAL_SANITIZED
-#define SOAK_CALLS 300u
+#define SOAK_CALLS 120u
 #else
 #define SOAK_CALLS 10000u
 #endif
