@@ -6,6 +6,7 @@
 #   planning.sh PEAL
 set -eu
 peal=$(realpath "${1:?usage: planning.sh PEAL}")
+[ -f "$peal" ] && [ -x "$peal" ] || { echo "planning.sh: $1 is no program" >&2; exit 2; }
 rounds=${ROUNDS:-11}
 cd "$(dirname "$0")/../.."
 

@@ -29,12 +29,16 @@ for algorithm in ring oneshot tree; do
     esac
 done
 # A collective of one's own, with what every chunk begins and ends with.
-"$peal" compile "$topology" --ranks 4 --collective custom \
-    --algorithm "$PEAL_SOURCE/examples/algorithms/halo.lua" -o "$made/custom" >/dev/null
-case $subject in
-plan) cp "$made/custom" "$out/custom.peal" ;;
-asm) "$peal" dump "$made/custom" >"$out/custom.s" ;;
-esac
+if "$peal" compile "$topology" --ranks 4 --collective custom \
+    --algorithm "$PEAL_SOURCE/examples/algorithms/halo.lua" -o "$made/custom" >"$made/said" 2>&1; then
+    case $subject in
+    plan) cp "$made/custom" "$out/custom.peal" ;;
+    asm) "$peal" dump "$made/custom" >"$out/custom.s" ;;
+    esac
+elif ! grep 'built without Lua' "$made/said"; then
+    cat "$made/said"
+    exit 1
+fi
 # What a switch does for a group.
 cp "$topology" "$made/host.xml"
 (cd "$made" && "$peal" topo cluster host.xml --nodes 1 --multicast -o one.xml >/dev/null &&
