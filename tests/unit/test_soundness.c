@@ -482,7 +482,7 @@ static int hunt_once(size_t o)
 START_TEST(accepted_plans_are_right)
 {
     const char *seconds = getenv("PEAL_SOUNDNESS_SECONDS"), *seed = getenv("PEAL_SOUNDNESS_SEED");
-    double limit = seconds ? strtod(seconds, NULL) : 40;
+    double limit = seconds ? strtod(seconds, NULL) : 20;
     uint32_t failures = 0;
     char problem[256];
     ctx = test_ctx(&heap);
