@@ -9,6 +9,7 @@ struct costs {
     struct planner *planner;
     const struct butterfly *shapes;
     uint32_t nshapes;
+    uint32_t channels; /* that take turns with them, as far as the links' loads go */
     uint32_t messages[BUTTERFLY_ROUNDS_MAX];
     double last_us;               /* that gap */
     struct candidate candidate;   /* of one channel whose lane takes no time */
@@ -16,6 +17,11 @@ struct costs {
     double queued_us[STAGES_MAX]; /* gaps of one channel's messages of another engine, and one */
     double folded[STAGES_MAX];    /* and what has come, when it is there */
 };
+
+double peal_butterfly_shape_share(uint32_t shape, uint32_t nshapes, uint32_t channels)
+{
+    return (double)((channels - shape + nshapes - 1) / nshapes) / channels;
+}
 
 /* Round k of the reduce-scatter, or, backwards, of the allgather. */
 static void cost_round(struct costs *costs, uint32_t k, int gather)
@@ -25,17 +31,19 @@ static void cost_round(struct costs *costs, uint32_t k, int gather)
     uint32_t n = costs->shapes->n;
     double share = (double)peal_butterfly_round(costs->shapes, 0, k).count / n;
     int lanes_move = 0;
-    for (uint32_t s = 0; s < costs->nshapes; s++)
+    for (uint32_t s = 0; s < costs->nshapes; s++) {
+        const struct butterfly *shape = &costs->shapes[s];
+        double dealt = share * peal_butterfly_shape_share(s, costs->nshapes, costs->channels);
         for (uint32_t place = 0; place < n; place++) {
-            const struct butterfly *shape = &costs->shapes[s];
             struct butterfly_round round = peal_butterfly_round(shape, place, k);
             struct hop hop;
             peal_planner_hop(planner, shape->member[place],
                              shape->member[gather ? round.from : round.to], &hop);
             peal_stage_hop(&stage, &hop);
-            peal_planner_load(planner, &hop, share / costs->nshapes, hop.scale);
+            peal_planner_load(planner, &hop, dealt, hop.scale);
             lanes_move |= hop.engine == PEAL_ENGINE_SM;
         }
+    }
     double all = lanes_move ? 0 : costs->messages[k] * stage.gap_us, last = stage.gap_us;
     stage.gap_us *= costs->messages[k] - 1.0; /* nothing queues behind the last one */
     costs->queued_us[costs->candidate.nstages] = all;
@@ -187,22 +195,39 @@ static peal_status add(const struct costs *costs, uint32_t channels)
     return peal_planner_add(planner, &candidate);
 }
 
+/* Channels that take turns with all shapes alike load the links alike, however many they are. */
+static peal_status recost(struct costs *costs, const struct candidate *structure, uint32_t nshapes,
+                          uint32_t channels)
+{
+    int blocks = peal_plan_collective(costs->planner->request.collective)->block_power > 0;
+    uint32_t shapes = channels < nshapes ? channels : nshapes;
+    uint32_t alike = channels % shapes ? channels : shapes;
+    if (costs->nshapes == shapes && costs->channels == alike)
+        return PEAL_OK;
+    costs->nshapes = shapes;
+    costs->channels = alike;
+    costs->candidate = *structure;
+    PEAL_TRY(peal_butterfly_messages(costs->shapes, blocks, costs->messages));
+    cost_collective(costs);
+    return PEAL_OK;
+}
+
+uint32_t peal_butterfly_channels(uint32_t channels, uint32_t nshapes)
+{
+    if (nshapes & (nshapes - 1) && channels >= nshapes / 2)
+        return channels % nshapes ? channels / 2 * 3 : channels / 3 * 4;
+    return channels * 2;
+}
+
 peal_status peal_butterfly_enumerate(struct planner *planner, struct candidate candidate,
                                      const struct butterfly *shapes, uint32_t nshapes)
 {
     uint32_t asked = planner->request.channels;
     uint32_t most = planner->group.accelerators ? CHANNELS_MAX : 1;
-    int blocks = peal_plan_collective(planner->request.collective)->block_power > 0;
     struct costs costs = {.planner = planner, .shapes = shapes, .candidate = candidate};
-    uint32_t costed = 0;
-    for (uint32_t channels = asked ? asked : 1; channels <= (asked ? asked : most); channels *= 2) {
-        costs.nshapes = channels < nshapes ? channels : nshapes;
-        if (costs.nshapes != costed) { /* more channels than that load the links alike */
-            costs.candidate = candidate;
-            PEAL_TRY(peal_butterfly_messages(shapes, blocks, costs.messages));
-            cost_collective(&costs);
-            costed = costs.nshapes;
-        }
+    for (uint32_t channels = asked ? asked : 1; channels <= (asked ? asked : most);
+         channels = asked ? UINT32_MAX : peal_butterfly_channels(channels, nshapes)) {
+        PEAL_TRY(recost(&costs, &candidate, nshapes, channels));
         if ((uint64_t)shapes->n * channels > PLAN_CHUNKS_MAX)
             break;
         PEAL_TRY(add(&costs, channels));

@@ -183,7 +183,10 @@ static void add_interval(const struct candidate *candidate, const struct stage *
 static uint32_t lane_intervals(const struct candidate *candidate, double tile, int alone,
                                struct interval lanes[STAGES_MAX])
 {
-    uint32_t count = candidate->nstages + 1 < STAGES_MAX ? candidate->nstages + 1 : STAGES_MAX - 1;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < candidate->nstages; i++)
+        if (candidate->stage[i].lane < LANE_APART && candidate->stage[i].lane >= count)
+            count = candidate->stage[i].lane + 1;
     for (uint32_t i = 0; i < count; i++)
         lanes[i] = (struct interval){0, 0, 0};
     for (uint32_t i = 0; i < candidate->nstages; i++)

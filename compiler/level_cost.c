@@ -16,6 +16,7 @@ struct costing {
     struct candidate *candidate;
     const struct level_phase *phase;
     int first; /* the phase that reads the input */
+    int lone;  /* 1: a unit has one holder, the only root of its peers' tree or chain */
     int fine;
     int alike; /* one host's load between hosts is that of all */
     struct level_peers peers;
@@ -189,15 +190,35 @@ static void pass_edge(struct costing *c, uint32_t from, uint32_t to)
         c->at[to] = c->at[from] + hop.alpha_us;
 }
 
+/* The root of the tree that has the rank. */
+static uint32_t root_of(const struct costing *c, uint32_t rank)
+{
+    const struct level_layout *layout = c->layout;
+    return c->lone ? layout->index_of[layout->holder[layout->unit_of[rank] * layout->shards]]
+                   : c->phase->root;
+}
+
+/* Of a peer in a tree of the typical unit, whose root is `root`. */
+static uint32_t depth_of(const struct costing *c, uint32_t root, uint32_t peer)
+{
+    uint32_t depth = 0;
+    if (!c->lone)
+        return peal_level_place(&c->phase->way, root, peer).depth;
+    for (uint32_t at = peer; at != root; depth++)
+        at = peal_level_place(&c->phase->way, root, at).parent;
+    return depth;
+}
+
 /* Along one edge of a tree with a single root, at the given depth. */
 static void add_edge(struct costing *c, uint32_t rank, double share, uint32_t depth)
 {
     uint32_t level = c->phase->level, number = own_number(c, rank, level);
-    if (number != c->placed) {
-        c->place = peal_level_place(&c->phase->way, c->phase->root, number);
+    if (number != c->placed || c->lone) {
+        c->place = peal_level_place(&c->phase->way, root_of(c, rank), number);
         c->placed = number;
     }
-    if (c->place.parent == NO_RANK || c->place.depth != depth)
+    if (c->place.parent == NO_RANK ||
+        (c->lone ? depth_of(c, root_of(c, rank), number) : c->place.depth) != depth)
         return;
     uint32_t parent = peer_rank(c, rank, level, c->place.parent);
     int folds = c->phase->kind == LEVEL_FOLD;
@@ -225,7 +246,8 @@ static void load_phase(struct costing *c, double share, uint32_t depth)
 {
     const struct level_layout *layout = c->layout;
     uint32_t level = c->phase->level;
-    int single = c->phase->way.single, sample = layout->inside[level] || (c->alike && !single);
+    int single = c->phase->way.single || c->lone;
+    int sample = layout->inside[level] || (c->alike && !single);
     c->placed = NO_RANK;
     for (uint32_t i = 0; i < (level ? layout->units * layout->shards : layout->ranks); i++) {
         uint32_t rank = level ? layout->holder[i] : layout->member[i];
@@ -258,9 +280,6 @@ static void end(struct costing *c, double lane_share)
 {
     peal_candidate_stage(c->planner, c->candidate, &c->stage, lane_share / c->candidate->channels);
 }
-
-/* A lane that no other waits for between tiles: start-ups, and what is left at the end of each. */
-#define LANE_APART (STAGES_MAX - 1)
 
 static void apart(struct costing *c, uint32_t levels, double alpha_us)
 {
@@ -413,10 +432,22 @@ static void cost_trees(struct costing *c, uint32_t lane)
 
 static uint32_t height(const struct costing *c)
 {
-    uint32_t most = 0;
+    uint32_t most = 0, root = c->lone ? root_of(c, c->layout->holder[0]) : c->phase->root;
     for (uint32_t i = 0; i < c->phase->way.n; i++) {
-        uint32_t depth = peal_level_place(&c->phase->way, c->phase->root, i).depth;
+        uint32_t depth = depth_of(c, root, i);
         most = depth > most ? depth : most;
+    }
+    return most;
+}
+
+/* Most kids of a peer at the depth. */
+static uint32_t fan_at(const struct costing *c, uint32_t depth)
+{
+    uint32_t most = 0, root = root_of(c, c->layout->holder[0]);
+    for (uint32_t i = 0; i < c->phase->way.n; i++) {
+        uint32_t kids = peal_level_place(&c->phase->way, root, i).kids;
+        if (depth_of(c, root, i) == depth && kids > most)
+            most = kids;
     }
     return most;
 }
@@ -427,23 +458,26 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
     struct level_phase own = *c->phase, *use = &own;
     const struct level_phase *given = c->phase;
     uint32_t channels = c->candidate->channels;
-    int folds = given->kind == LEVEL_FOLD, trees = given->way.part == PART_TREE ? 2 : 1;
+    int folds = given->kind == LEVEL_FOLD;
+    int trees = given->way.part == PART_TREE && !c->lone ? 2 : 1;
     begin(c, lane);
     for (int tree = 0; tree < trees && tree < (int)channels; tree++) {
         double dealt = trees == 1 ? channels : tree ? channels / 2 : channels - channels / 2;
         use->way.tree = (uint32_t)tree;
-        if (!use->way.fed)
+        if (!use->way.fed && !c->lone)
             use->root = peal_level_tree_root(use->way.n, use->way.tree);
         c->phase = use;
         load_phase(c, c->share * dealt / channels, depth);
     }
     c->phase = given;
     uint32_t fan = trees == 2 ? 2 : given->way.part == PART_DIRECT ? given->way.n - 1 : 1;
+    if (c->lone)
+        fan = fan_at(c, folds ? depth : depth - 1);
     if (c->direct) { /* stored to all children at once, or told by one */
         c->told_us += folds ? 0 : (fan - 1) * c->stage.gap_us;
         c->stage.gap_us = 0;
     } else {
-        c->stage.gap_us *= (double)(folds && trees == 2 ? 1 : fan) * channels - 1;
+        c->stage.gap_us *= (double)(folds && (trees == 2 || c->lone) ? 1 : fan) * channels - 1;
     }
     double lanes = folds ? 1 + fan / 2.0 : c->direct ? (1 + fan) / 2.0 : 0;
     /* Results go to outputs, which take any number of tiles; partial sums to finite slots. Each
@@ -451,7 +485,8 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
      * before that of the same piece of the next tile begins. */
     uint32_t runs = c->layout->runs, events = runs > 1 ? BURST_EVENTS : BUILD_EVENTS;
     uint32_t away = folds || events >= runs * fan ? runs : events / fan;
-    c->stage.depth = !c->direct ? away : folds ? LEVEL_TREE_DEPTH * runs : LEVEL_WINDOW;
+    uint32_t slots = c->lone ? SLOT_DEPTH : LEVEL_TREE_DEPTH * runs;
+    c->stage.depth = !c->direct ? away : folds ? slots : LEVEL_WINDOW;
     if (trees == 2 && folds && c->direct)
         c->stage.depth = LEVEL_TREE_DEPTH * runs; /* slots; a transfer has its event until it has
                                                      been delivered, and is the only one */
@@ -507,6 +542,52 @@ static void cost_rooted(struct costing *c, uint32_t *lane)
     }
     if (most && c->candidate->nstages == first + most)
         set_way(c, first, most, lane);
+}
+
+/* The sums of the root's kids and its own input, into its output. */
+static void fold_at_root(struct costing *c, uint32_t lane)
+{
+    struct stage fold = {.levels = 1, .lane = lane, .depth = LEVEL_WINDOW};
+    double kids = fan_at(c, 0);
+    if (c->candidate->nstages >= STAGES_MAX - 6)
+        return;
+    peal_candidate_stage(c->planner, c->candidate, &fold, 0);
+    peal_stage_fold(c->planner, &c->candidate->stage[c->candidate->nstages - 1],
+                    (kids + 2) / 2 * c->share / c->candidate->channels, (kids + 1) * c->share);
+}
+
+/* A slot is free again when its sum has gone on to the next: of SLOT_DEPTH tiles one takes both
+ * hops, and a start-up there and back. */
+static void turn_lone(struct costing *c, uint32_t first, uint32_t levels, uint32_t lane)
+{
+    struct candidate *candidate = c->candidate;
+    struct stage turn = {.lane = lane, .depth = 1, .alpha_us = c->hop_us / SLOT_DEPTH};
+    for (uint32_t i = first; i + 1 < first + levels; i++) {
+        const struct stage *low = &candidate->stage[i], *high = low + 1;
+        double us = (low->us_per_byte + high->us_per_byte) / SLOT_DEPTH;
+        if (us < turn.us_per_byte)
+            continue;
+        turn.us_per_byte = us;
+        turn.alone_us_per_byte = (low->alone_us_per_byte + high->alone_us_per_byte) / SLOT_DEPTH;
+        turn.load_us = (low->load_us + high->load_us) / SLOT_DEPTH;
+        turn.resource = low->resource;
+    }
+    if (turn.us_per_byte > 0 && candidate->nstages < STAGES_MAX - 6)
+        candidate->stage[candidate->nstages++] = turn;
+}
+
+/* Of all peers one has a shard: tiles follow each other along its tree or chain, each rank's lane
+ * one step behind that of its parent. */
+static void cost_lone(struct costing *c, uint32_t *lane)
+{
+    uint32_t first = c->candidate->nstages;
+    c->lone = 1;
+    cost_rooted(c, lane);
+    if (c->phase->kind == LEVEL_FOLD) {
+        turn_lone(c, first, height(c), ++*lane);
+        fold_at_root(c, ++*lane);
+    }
+    c->lone = 0;
 }
 
 /* In each step every peer that takes part sends once, or is sent to once: of hosts that are all
@@ -661,6 +742,8 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
         cost_rooted(c, lane);
     else if (phase->way.part == PART_DIRECT)
         cost_direct(c, lane);
+    else if (!c->fine && !phase->level && roots(c) == 1)
+        cost_lone(c, lane);
     else if (phase->way.part == PART_RING)
         cost_ring(c, *lane);
     else
@@ -727,31 +810,95 @@ static void cost_barrier(struct costing *c)
 
 /* ---- gather and scatter ---------------------------------------------------------------------- */
 
-/* Between the ranks of other units and the heads of their rails, and between those and the root. */
-static void cost_rails(struct costing *c)
+/* A block of each rank between ranks of other units and the heads of their rails, or of all units
+ * between those and the root: the hop there, and what the root's lanes take for storing one block
+ * after the other, a byte of the message. */
+static peal_status load_rails(struct costing *c, int inner, struct traffic *traffic,
+                              double *in_turn)
 {
     const struct level_layout *layout = c->layout;
     uint32_t root = c->planner->request.root, home = layout->unit_of[root];
     int gathers = c->planner->request.collective == PEAL_GATHER;
-    double share = 1.0 / layout->ranks, alpha_us = 0;
-    for (int inner = 0; inner < 2; inner++) {
-        begin(c, (uint32_t)inner);
-        for (uint32_t i = 0; i < layout->units * layout->shards; i++) {
-            uint32_t rank = layout->holder[i],
-                     head = layout->holder[home * layout->shards + i % layout->shards];
-            int at_home = i / layout->shards == home;
-            uint32_t to = inner ? root : head;
-            if (rank == to || at_home != inner)
-                continue;
-            add_hop(c, gathers ? rank : to, gathers ? to : rank,
-                    inner ? share * layout->units : share);
-        }
-        c->stage.depth = inner ? LEVEL_WINDOW : 2 * BUILD_EVENTS;
-        c->stage.gap_us *= c->candidate->channels;
-        alpha_us = c->stage.alpha_us > alpha_us ? c->stage.alpha_us : alpha_us;
-        end(c, !inner ? 0 : gathers ? share * layout->units : 1);
+    double share = 1.0 / layout->ranks, blocks = inner ? layout->units : 1;
+    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3) / c->candidate->channels;
+    *in_turn = share * lane_us * blocks;
+    PEAL_TRY(peal_traffic_init(traffic, c->planner));
+    for (uint32_t i = 0; i < layout->units * layout->shards; i++) {
+        uint32_t rank = layout->holder[i];
+        uint32_t head = layout->holder[home * layout->shards + i % layout->shards];
+        uint32_t to = inner ? root : head;
+        struct hop hop;
+        if (rank == to || (i / layout->shards == home) != inner)
+            continue;
+        add_hop(c, gathers ? rank : to, gathers ? to : rank, share * blocks);
+        peal_planner_hop(c->planner, gathers ? rank : to, gathers ? to : rank, &hop);
+        peal_traffic_add(traffic, gathers ? rank : to, &hop, (uint32_t)blocks, share);
+        double link_us = peal_load_alone(&hop.path, hop.scale);
+        if (!peal_plan_engine_async(hop.engine))
+            *in_turn += share * blocks * (link_us > lane_us ? link_us : lane_us);
     }
-    apart(c, 2, alpha_us);
+    return PEAL_OK;
+}
+
+/*
+ * What a tile waits for. Gathered, a rank's slot at its head is free when the tile has gone on to
+ * the root, and its word of that comes back between the hosts. Scattered, the root's slot at a head
+ * is free when the tile has left for its rank, and a head's transfers use their events again when
+ * what they moved is there.
+ */
+static void turn_rails(struct costing *c, const struct stage *outer, const struct stage *inner)
+{
+    struct candidate *candidate = c->candidate;
+    int gathers = c->planner->request.collective == PEAL_GATHER;
+    uint32_t others = c->layout->units - 1;
+    double channels = candidate->channels;
+    double own_us = inner->us_per_byte / (gathers ? c->layout->units : 1);
+    double both_us = outer->us_per_byte + own_us * (inner->lane_bound ? channels : 1);
+    struct stage turn = {.depth = 1, .lane = 2, .resource = outer->resource};
+    turn.alpha_us = (gathers ? outer->alpha_us : inner->alpha_us) / SLOT_DEPTH;
+    turn.us_per_byte = both_us / SLOT_DEPTH;
+    turn.beside_us_per_byte = outer->us_per_byte * (1 - 1 / channels) / SLOT_DEPTH;
+    turn.load_us = outer->load_us / SLOT_DEPTH;
+    turn.alone_us_per_byte = turn.us_per_byte;
+    candidate->stage[candidate->nstages++] = turn;
+    if (gathers)
+        return;
+    turn.lane = 3;
+    turn.beside_us_per_byte = 0;
+    turn.alpha_us = outer->alpha_us / 2 * ((others + BUILD_EVENTS - 1) / BUILD_EVENTS);
+    turn.us_per_byte = turn.alone_us_per_byte = outer->us_per_byte;
+    candidate->stage[candidate->nstages++] = turn;
+}
+
+static peal_status cost_rails(struct costing *c)
+{
+    int gathers = c->planner->request.collective == PEAL_GATHER;
+    struct stage way[2];
+    double told_us = 0;
+    for (int i = 0; i < 2; i++) {
+        int inner = gathers ? i : !i;
+        struct traffic traffic;
+        double in_turn;
+        begin(c, (uint32_t)inner);
+        c->hop_gap_us = 0;
+        PEAL_TRY(load_rails(c, inner, &traffic, &in_turn));
+        c->stage.gap_us = peal_traffic_gap(&traffic, c->candidate->channels);
+        peal_traffic_free(&traffic);
+        c->stage.depth = LEVEL_WINDOW;
+        end(c, inner && gathers ? (double)c->layout->units / c->layout->ranks : inner ? 1 : 0);
+        struct stage *to = &c->candidate->stage[c->candidate->nstages - 1];
+        if (inner && !gathers && in_turn > to->us_per_byte)
+            to->us_per_byte = to->alone_us_per_byte = in_turn;
+        told_us += to->alpha_us;
+        if (!inner) /* a head tells all, or each rank tells its head */
+            told_us += c->hop_gap_us *
+                       ((gathers ? c->layout->units - 1.0 : 1) * c->candidate->channels - 1);
+        way[inner] = *to;
+    }
+    /* Those who send are told that they may leave, those who receive tell that they are there. */
+    apart(c, 1, told_us);
+    turn_rails(c, &way[0], &way[1]);
+    return PEAL_OK;
 }
 
 /* Whose phases stand for all: a holder in the root's unit, or in one with more ranks, whose part
@@ -774,6 +921,7 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
                         .fine = candidate->cells > 1,
                         .alike = all_alike(&planner->group)};
     struct level_phase phase[LEVEL_PHASES];
+    peal_status status = PEAL_OK;
     uint32_t root = planner->request.root, lane = 0;
     uint32_t rank = typical_rank(layout, root);
     PEAL_TRY(peal_level_peers_init(&c.peers, layout, peal_level_most_peers(layout)));
@@ -785,7 +933,7 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
     if (planner->request.collective == PEAL_BARRIER) {
         cost_barrier(&c);
     } else if (layout->rails) {
-        cost_rails(&c);
+        status = cost_rails(&c);
     } else {
         uint32_t count =
             peal_level_phases(layout, planner->request.collective, root, 0, rank, phase);
@@ -803,5 +951,5 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
     set_beside(&c);
     peal_free(planner->ctx, c.at, planner->group.n * sizeof *c.at);
     peal_level_peers_free(&c.peers, layout);
-    return PEAL_OK;
+    return status;
 }
