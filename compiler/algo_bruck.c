@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bruck's allgather and all-to-all, for any number of ranks: few start-ups. */
-#include "compiler.h"
+#include "arrivals.h"
 
 #include <stdio.h>
 
@@ -73,8 +73,20 @@ static double stored_us(const struct planner *planner, uint32_t channels, const 
     return link_us > lane_us ? link_us : lane_us;
 }
 
+struct bruck_costs {
+    struct traffic all; /* of all rounds */
+    struct arrivals arrivals;
+};
+
+/* What the round adds to the longest chain of start-ups, besides the gaps of one channel. */
+static double start_up(struct bruck_costs *costs, const struct traffic *round)
+{
+    double us = peal_arrivals_round(&costs->arrivals) - peal_traffic_gap(round, 1);
+    return us > 0 ? us : 0;
+}
+
 /* in_turn: of each rank, us per byte of the message that its lanes store. */
-static void load_digit(struct planner *planner, struct traffic *round, struct traffic *all,
+static void load_digit(struct planner *planner, struct traffic *round, struct bruck_costs *costs,
                        const struct candidate *candidate, struct stage *stage, double *in_turn,
                        uint32_t far, uint32_t digit)
 {
@@ -91,7 +103,8 @@ static void load_digit(struct planner *planner, struct traffic *round, struct tr
         peal_stage_hop(stage, &hop);
         peal_planner_load(planner, &hop, share, hop.scale);
         peal_traffic_add(round, r, &hop, messages, share / messages);
-        peal_traffic_add(all, r, &hop, messages, share / messages);
+        peal_traffic_add(&costs->all, r, &hop, messages, share / messages);
+        peal_arrivals_send(&costs->arrivals, r, to, &hop, messages);
         in_turn[r] += share * stored_us(planner, candidate->channels, &hop);
     }
 }
@@ -106,7 +119,7 @@ static void hold_to(struct stage *stage, const double *in_turn, uint32_t n)
 }
 
 static peal_status cost_round(struct planner *planner, struct candidate *candidate,
-                              struct traffic *all, uint32_t far)
+                              struct bruck_costs *costs, uint32_t far)
 {
     uint32_t n = planner->group.n, radix = candidate->radix, blocks = 0;
     struct stage stage = {.levels = 1, .chain = 1};
@@ -116,13 +129,14 @@ static peal_status cost_round(struct planner *planner, struct candidate *candida
         return PEAL_ERR_MEMORY;
     peal_status status = peal_traffic_init(&traffic, planner);
     for (uint32_t d = 1; status == PEAL_OK && d < radix && d * far < n; d++) {
-        load_digit(planner, &traffic, all, candidate, &stage, in_turn, far, d);
+        load_digit(planner, &traffic, costs, candidate, &stage, in_turn, far, d);
         blocks += planner->request.collective == PEAL_ALLGATHER
                       ? peal_bruck_range(n, far, d)
                       : peal_bruck_blocks(n, radix, far, d);
     }
     if (status == PEAL_OK) {
         peal_traffic_stage(&traffic, candidate->channels, &stage);
+        stage.alpha_us = start_up(costs, &traffic);
         peal_candidate_stage(planner, candidate, &stage, (double)blocks / n / candidate->channels);
         hold_to(&candidate->stage[candidate->nstages - 1], in_turn, n);
         peal_traffic_free(&traffic);
@@ -132,7 +146,8 @@ static peal_status cost_round(struct planner *planner, struct candidate *candida
 }
 
 /* Before anything is moved, each rank tells all that will send to it. */
-static peal_status cost_entry(struct planner *planner, struct candidate *candidate)
+static peal_status cost_entry(struct planner *planner, struct candidate *candidate,
+                              struct bruck_costs *costs)
 {
     uint32_t n = planner->group.n, radix = candidate->radix;
     struct stage enter = {.levels = 1, .chain = 1};
@@ -143,10 +158,11 @@ static peal_status cost_entry(struct planner *planner, struct candidate *candida
             for (uint32_t r = 0; r < n; r++) {
                 struct hop hop;
                 peal_planner_hop(planner, r, (uint32_t)((r + d * far) % n), &hop);
-                peal_stage_hop(&enter, &hop);
                 peal_traffic_add(&told, r, &hop, 1, 0);
+                peal_arrivals_send(&costs->arrivals, r, hop.to, &hop, 1);
             }
     enter.gap_us = peal_traffic_gap(&told, candidate->channels);
+    enter.alpha_us = start_up(costs, &told);
     peal_candidate_stage(planner, candidate, &enter, 0);
     peal_traffic_free(&told);
     return PEAL_OK;
@@ -154,12 +170,16 @@ static peal_status cost_entry(struct planner *planner, struct candidate *candida
 
 static peal_status cost_rounds(struct planner *planner, struct candidate *candidate)
 {
-    struct traffic all;
-    peal_status status = peal_traffic_init(&all, planner);
+    struct bruck_costs costs = {.all = {0}};
+    PEAL_TRY(peal_traffic_init(&costs.all, planner));
+    peal_status status = peal_arrivals_init(&costs.arrivals, planner->ctx, planner->group.n);
+    if (status == PEAL_OK)
+        status = cost_entry(planner, candidate, &costs);
     for (uint64_t far = 1; status == PEAL_OK && far < planner->group.n; far *= candidate->radix)
-        status = cost_round(planner, candidate, &all, (uint32_t)far);
-    peal_traffic_net(&all, candidate);
-    peal_traffic_free(&all);
+        status = cost_round(planner, candidate, &costs, (uint32_t)far);
+    peal_traffic_net(&costs.all, candidate);
+    peal_arrivals_free(&costs.arrivals);
+    peal_traffic_free(&costs.all);
     return status;
 }
 
@@ -195,7 +215,6 @@ static peal_status cost_radix(struct planner *planner, uint32_t radix, uint32_t 
         most = blocks > most ? blocks : most;
     }
     candidate.hop_share = most / n / channels;
-    PEAL_TRY(cost_entry(planner, &candidate));
     peal_candidate_total(planner, &candidate);
     return peal_planner_add(planner, &candidate);
 }

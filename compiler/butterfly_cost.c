@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a butterfly costs: a stage for each round, over the paths it takes. */
-#include "compiler.h"
+#include "arrivals.h"
 
 #define TILE_MAX (4ull << 20)
 #define TILE_MIN (64ull << 10)
@@ -12,6 +12,7 @@ struct costs {
     uint32_t channels; /* that take turns with them, as far as the links' loads go */
     uint32_t messages[BUTTERFLY_ROUNDS_MAX];
     double last_us;               /* that gap */
+    struct arrivals arrivals;     /* of shape s, rank r: s * n + r */
     struct candidate candidate;   /* of one channel whose lane takes no time */
     double stored[STAGES_MAX];    /* of the message, by lanes */
     double queued_us[STAGES_MAX]; /* gaps of one channel's messages of another engine, and one */
@@ -21,6 +22,14 @@ struct costs {
 double peal_butterfly_shape_share(uint32_t shape, uint32_t nshapes, uint32_t channels)
 {
     return (double)((channels - shape + nshapes - 1) / nshapes) / channels;
+}
+
+/* What the round adds to the longest chain of start-ups, gaps between its messages included. */
+static void set_start_up(struct costs *costs, struct stage *stage)
+{
+    double us = peal_arrivals_round(&costs->arrivals);
+    stage->gap_us = stage->gap_us < us ? stage->gap_us : us;
+    stage->alpha_us = us - stage->gap_us;
 }
 
 /* Round k of the reduce-scatter, or, backwards, of the allgather. */
@@ -41,6 +50,8 @@ static void cost_round(struct costs *costs, uint32_t k, int gather)
                              shape->member[gather ? round.from : round.to], &hop);
             peal_stage_hop(&stage, &hop);
             peal_planner_load(planner, &hop, dealt, hop.scale);
+            peal_arrivals_send(&costs->arrivals, s * n + hop.from, s * n + hop.to, &hop,
+                               costs->messages[k]);
             lanes_move |= hop.engine == PEAL_ENGINE_SM;
         }
     }
@@ -50,6 +61,7 @@ static void cost_round(struct costs *costs, uint32_t k, int gather)
     costs->last_us = last > costs->last_us && !lanes_move ? last : costs->last_us;
     costs->stored[costs->candidate.nstages] = lanes_move ? share : 0;
     costs->folded[costs->candidate.nstages] = gather ? 0 : share;
+    set_start_up(costs, &stage);
     peal_candidate_stage(planner, &costs->candidate, &stage, 0);
 }
 
@@ -58,14 +70,18 @@ static void cost_entry(struct costs *costs)
 {
     struct stage stage = {.levels = 1, .chain = 1};
     const struct butterfly *shape = costs->shapes;
-    for (uint32_t k = 0; k < shape->rounds; k++)
-        for (uint32_t place = 0; place < shape->n; place++) {
-            struct hop hop;
-            peal_planner_hop(costs->planner, shape->member[place],
-                             shape->member[peal_butterfly_round(shape, place, k).to], &hop);
-            peal_stage_hop(&stage, &hop);
-        }
+    for (uint32_t s = 0; s < costs->nshapes; s++)
+        for (uint32_t k = shape->rounds; k-- > 0;)
+            for (uint32_t place = 0; place < shape->n; place++) {
+                struct hop hop;
+                peal_planner_hop(costs->planner, shape->member[place],
+                                 shape->member[peal_butterfly_round(shape, place, k).to], &hop);
+                peal_stage_hop(&stage, &hop);
+                peal_arrivals_send(&costs->arrivals, s * shape->n + hop.from,
+                                   s * shape->n + hop.to, &hop, 1);
+            }
     stage.gap_us *= shape->rounds - 1.0;
+    set_start_up(costs, &stage);
     peal_candidate_stage(costs->planner, &costs->candidate, &stage, 0);
 }
 
@@ -208,7 +224,9 @@ static peal_status recost(struct costs *costs, const struct candidate *structure
     costs->channels = alike;
     costs->candidate = *structure;
     PEAL_TRY(peal_butterfly_messages(costs->shapes, blocks, costs->messages));
+    PEAL_TRY(peal_arrivals_init(&costs->arrivals, costs->planner->ctx, shapes * costs->shapes->n));
     cost_collective(costs);
+    peal_arrivals_free(&costs->arrivals);
     return PEAL_OK;
 }
 
