@@ -166,6 +166,8 @@ struct stage {
     double beside_us_per_byte; /* what others carry there, beside one channel of the stage */
     int back;                  /* 1: of the way back, which begins when all pieces are through */
     int in_step;               /* 1: all channels go over the resource at one time */
+    double waits;              /* of pieces: start-ups of a trip, spread over its pieces; the first
+                                  tile has the first of them. 0: each piece has its own */
     int steady;                /* 1: of lanes that meet those of other tiles */
     double load_us;            /* the part of it that the busiest resource sets */
     double alone_load_us;

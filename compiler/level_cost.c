@@ -316,7 +316,8 @@ static void add_turn(struct costing *c, uint32_t lane, double alpha_us, double f
     double rounds = peal_level_rounds(c->layout, c->phase->level);
     if (!c->fine || candidate->nstages >= STAGES_MAX - 6)
         return;
-    turn.alpha_us = alpha_us / 2 * (loads ? 1 : rounds / candidate->cells);
+    turn.waits = loads ? candidate->cells : rounds;
+    turn.alpha_us = alpha_us / 2 * turn.waits / candidate->cells;
     turn.us_per_byte = stage->us_per_byte + fold_us;
     turn.alone_us_per_byte = stage->alone_us_per_byte + fold_us;
     turn.load_us = stage->load_us;
@@ -749,7 +750,8 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
     else
         cost_trees(c, *lane);
     for (uint32_t i = first; i < c->candidate->nstages; i++) {
-        c->candidate->stage[i].back = phase->kind == LEVEL_SPREAD;
+        /* Pieces that each go all the way by themselves come back while others are on their way. */
+        c->candidate->stage[i].back = phase->kind == LEVEL_SPREAD && layout->runs == 1;
         if (!c->direct)
             c->pushed |= 1ull << i;
     }
