@@ -118,6 +118,14 @@ static void hold_to(struct stage *stage, const double *in_turn, uint32_t n)
     }
 }
 
+static int stores_any(const double *in_turn, uint32_t n)
+{
+    for (uint32_t r = 0; r < n; r++)
+        if (in_turn[r] > 0)
+            return 1;
+    return 0;
+}
+
 static peal_status cost_round(struct planner *planner, struct candidate *candidate,
                               struct bruck_costs *costs, uint32_t far)
 {
@@ -139,6 +147,11 @@ static peal_status cost_round(struct planner *planner, struct candidate *candida
         stage.alpha_us = start_up(costs, &traffic);
         peal_candidate_stage(planner, candidate, &stage, (double)blocks / n / candidate->channels);
         hold_to(&candidate->stage[candidate->nstages - 1], in_turn, n);
+        /* The own block: before all others go, or behind those that the lane has to store. */
+        if (far == 1 &&
+            (planner->request.collective == PEAL_ALLGATHER || stores_any(in_turn, n)))
+            peal_stage_then(planner, &candidate->stage[candidate->nstages - 1],
+                            1.0 / n / candidate->channels);
         peal_traffic_free(&traffic);
     }
     peal_free(planner->ctx, in_turn, n * sizeof *in_turn);

@@ -16,6 +16,7 @@ struct costing {
     struct candidate *candidate;
     const struct level_phase *phase;
     int first; /* the phase that reads the input */
+    int dealt; /* 1: what the root spreads of its own shard has been counted where it deals */
     int lone;  /* 1: a unit has one holder, the only root of its peers' tree or chain */
     int fine;
     int alike; /* one host's load between hosts is that of all */
@@ -122,6 +123,8 @@ static void add_deputed(struct costing *c, double share)
 static void add_direct(struct costing *c, double share)
 {
     uint32_t self = c->peers.self, queued = 0;
+    if (c->dealt && c->peers.rank[self] == c->planner->request.root)
+        return;
     for (uint32_t i = 0; i < c->peers.n; i++) {
         int sends = c->phase->kind == LEVEL_FOLD ? is_root(c, i) : is_root(c, self);
         struct hop hop;
@@ -325,6 +328,13 @@ static void add_turn(struct costing *c, uint32_t lane, double alpha_us, double f
     candidate->stage[candidate->nstages++] = turn;
 }
 
+/* With more peers to send to than transfers may be under way, the next ones wait for the first to be
+ * there: start-ups besides one. */
+static double again_us(const struct costing *c, uint32_t peers, uint32_t events)
+{
+    return peers ? (peers - 1) / events * c->stage.alpha_us : 0;
+}
+
 static void cost_direct(struct costing *c, uint32_t *lane_at)
 {
     uint32_t lane = *lane_at;
@@ -339,6 +349,9 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     double told_us = c->direct && (!folds || loads) ? (tells - 1) * c->stage.gap_us : 0;
     c->stage.gap_us *= told_us > 0 || loads ? 0 : gaps(c, n - 1.0);
     c->stage.depth = c->direct ? LEVEL_WINDOW : BURST_EVENTS;
+    if (!c->direct && c->phase->level) /* what has come from the phase before leaves by few events */
+        told_us = again_us(c, n - 1, folds && !c->layout->whole && !c->first ? BUILD_EVENTS
+                                                                              : BURST_EVENTS);
     /* A fold of inputs waits for their owners to enter, once, then for its loads to return. */
     double enter_us = loads ? c->stage.alpha_us + told_us : 0;
     c->stage.alpha_us += loads ? 0 : told_us;
@@ -408,8 +421,29 @@ static void cost_ring(struct costing *c, uint32_t lane)
                                1.5 * c->share * pieces / c->candidate->channels, 2 * c->share);
 }
 
-static void cost_trees(struct costing *c, uint32_t lane)
+/* In a trip a lane sends a piece for each root, by BUILD_EVENTS transfers at a time, and has no
+ * more than `bits` start-ups to wait for; the first tile has had those. */
+static void turn_trees(struct costing *c, uint32_t lane, uint32_t bits, double alpha_us)
 {
+    struct candidate *candidate = c->candidate;
+    struct stage turn = candidate->stage[candidate->nstages - 1];
+    double rounds = peal_level_rounds(c->layout, c->phase->level);
+    double starts = rounds * ((c->phase->way.n - 1 + BUILD_EVENTS - 1) / BUILD_EVENTS);
+    if (candidate->nstages >= STAGES_MAX - 6)
+        return;
+    turn.levels = 0;
+    turn.lane = lane;
+    turn.depth = 1;
+    turn.gap_us = 0;
+    starts = starts > bits ? starts : bits;
+    turn.waits = starts / bits;
+    turn.alpha_us = alpha_us / 2 * starts / candidate->cells;
+    candidate->stage[candidate->nstages++] = turn;
+}
+
+static void cost_trees(struct costing *c, uint32_t *lane_at)
+{
+    uint32_t lane = *lane_at;
     uint32_t bits = 0, n = c->phase->way.n;
     int folds = c->phase->kind == LEVEL_FOLD;
     while (1u << bits < n)
@@ -426,9 +460,14 @@ static void cost_trees(struct costing *c, uint32_t lane)
     if (c->fine)
         c->stage.alpha_us *= bits;
     c->stage.depth = (c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS) * (c->fine ? bits : 1);
-    double lanes = folds ? (c->direct ? 1.5 : 1) : (c->direct ? 1 : 0);
+    double lanes = folds ? (c->direct ? 1.5 : 1) : (c->direct ? 1 : 0), hop_us = c->hop_us;
+    int direct = c->direct;
+    if (c->fine && !direct)
+        c->stage.depth = UINT32_MAX; /* transfers: below */
     end(c, lanes * share * (n - 1));
     one_piece(c);
+    if (c->fine && !direct)
+        turn_trees(c, ++*lane_at, bits, hop_us);
 }
 
 static uint32_t height(const struct costing *c)
@@ -479,6 +518,8 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
         c->stage.gap_us = 0;
     } else {
         c->stage.gap_us *= (double)(folds && (trees == 2 || c->lone) ? 1 : fan) * channels - 1;
+        if (!folds && given->way.part == PART_DIRECT)
+            c->told_us += again_us(c, fan, peal_level_events(c->layout));
     }
     double lanes = folds ? 1 + fan / 2.0 : c->direct ? (1 + fan) / 2.0 : 0;
     /* Results go to outputs, which take any number of tiles; partial sums to finite slots. Each
@@ -633,6 +674,24 @@ static void lane_holds(struct costing *c, double us)
     stage->alone_us_per_byte = us > stage->alone_us_per_byte ? us : stage->alone_us_per_byte;
 }
 
+/* While the root deals, it spreads its own shard, over the same links. */
+static void add_own(struct costing *c)
+{
+    const struct level_layout *layout = c->layout;
+    uint32_t root = c->planner->request.root, unit = layout->unit_of[root];
+    if (c->phase->kind != LEVEL_SCATTER || layout->part[0] != PART_DIRECT ||
+        layout->units > 1 || layout->shards < 2 || layout->shard_of[root] == NO_RANK || c->fine)
+        return;
+    c->dealt = 1;
+    for (uint32_t i = layout->first[unit]; i < layout->first[unit + 1]; i++) {
+        struct hop hop;
+        if (layout->member[i] == root)
+            continue;
+        peal_planner_hop(c->planner, root, layout->member[i], &hop);
+        peal_planner_load(c->planner, &hop, c->share, hop.scale);
+    }
+}
+
 /* Between the root and the holders of its unit. */
 static void cost_root(struct costing *c, uint32_t lane)
 {
@@ -653,6 +712,7 @@ static void cost_root(struct costing *c, uint32_t lane)
         double link_us = peal_load_alone(&hop.path, hop.scale);
         in_turn += share * (link_us > lane_us ? link_us : lane_us);
     }
+    add_own(c);
     c->stage.gap_us *= layout->shards - 1.0;
     c->stage.depth = LEVEL_WINDOW;
     end(c, c->phase->kind == LEVEL_SCATTER ? 1 + c->share : c->share);
@@ -748,7 +808,7 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
     else if (phase->way.part == PART_RING)
         cost_ring(c, *lane);
     else
-        cost_trees(c, *lane);
+        cost_trees(c, lane);
     for (uint32_t i = first; i < c->candidate->nstages; i++) {
         /* Pieces that each go all the way by themselves come back while others are on their way. */
         c->candidate->stage[i].back = phase->kind == LEVEL_SPREAD && layout->runs == 1;
