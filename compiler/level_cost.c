@@ -914,12 +914,13 @@ static void turn_rails(struct costing *c, const struct stage *outer, const struc
     int gathers = c->planner->request.collective == PEAL_GATHER;
     uint32_t others = c->layout->units - 1;
     double channels = candidate->channels;
-    double own_us = inner->us_per_byte / (gathers ? c->layout->units : 1);
-    double both_us = outer->us_per_byte + own_us * (inner->lane_bound ? channels : 1);
+    double own_us = inner->us_per_byte / c->layout->units;
+    double outer_us = outer->us_per_byte / (gathers ? 1 : others);
+    double both_us = outer_us + own_us * (inner->lane_bound ? channels : 1);
     struct stage turn = {.depth = 1, .lane = 2, .resource = outer->resource};
     turn.alpha_us = (gathers ? outer->alpha_us : inner->alpha_us) / SLOT_DEPTH;
     turn.us_per_byte = both_us / SLOT_DEPTH;
-    turn.beside_us_per_byte = outer->us_per_byte * (1 - 1 / channels) / SLOT_DEPTH;
+    turn.beside_us_per_byte = outer_us * (1 - 1 / channels) / SLOT_DEPTH;
     turn.load_us = outer->load_us / SLOT_DEPTH;
     turn.alone_us_per_byte = turn.us_per_byte;
     candidate->stage[candidate->nstages++] = turn;
@@ -927,15 +928,30 @@ static void turn_rails(struct costing *c, const struct stage *outer, const struc
         return;
     turn.lane = 3;
     turn.beside_us_per_byte = 0;
-    turn.alpha_us = outer->alpha_us / 2 * ((others + BUILD_EVENTS - 1) / BUILD_EVENTS);
-    turn.us_per_byte = turn.alone_us_per_byte = outer->us_per_byte;
+    double at_once = others < BUILD_EVENTS ? others : BUILD_EVENTS;
+    turn.alpha_us = outer->alpha_us / 2 * others / at_once;
+    turn.us_per_byte = turn.alone_us_per_byte = outer->us_per_byte / at_once;
     candidate->stage[candidate->nstages++] = turn;
+}
+
+/* More blocks than a head has slots for: the rank of each is told when one is free again, in turns
+ * of half of them. More than it has transfers for: the next ones follow the first, while the root
+ * deals out others. */
+static double queue_us(const struct costing *c, const struct stage *outer,
+                       const struct stage *inner)
+{
+    double others = c->layout->units - 1.0, slots = c->layout->inbox_width[1];
+    if (c->planner->request.collective == PEAL_GATHER)
+        return others > slots ? 2 * (others - slots) / ((slots + 1) / 2) * outer->alpha_us : 0;
+    double sent_us = (double)((c->layout->units - 2) / BUILD_EVENTS) * outer->alpha_us;
+    double gap_us = inner->gap_us > outer->gap_us ? inner->gap_us : outer->gap_us;
+    return sent_us > gap_us ? sent_us - gap_us : 0;
 }
 
 static peal_status cost_rails(struct costing *c)
 {
     int gathers = c->planner->request.collective == PEAL_GATHER;
-    struct stage way[2];
+    struct stage way[2] = {{0}};
     double told_us = 0;
     for (int i = 0; i < 2; i++) {
         int inner = gathers ? i : !i;
@@ -955,6 +971,7 @@ static peal_status cost_rails(struct costing *c)
         if (!inner) /* a head tells all, or each rank tells its head */
             told_us += c->hop_gap_us *
                        ((gathers ? c->layout->units - 1.0 : 1) * c->candidate->channels - 1);
+        told_us += inner ? 0 : queue_us(c, to, &way[1]);
         way[inner] = *to;
     }
     /* Those who send are told that they may leave, those who receive tell that they are there. */
