@@ -148,8 +148,7 @@ static peal_status cost_round(struct planner *planner, struct candidate *candida
         peal_candidate_stage(planner, candidate, &stage, (double)blocks / n / candidate->channels);
         hold_to(&candidate->stage[candidate->nstages - 1], in_turn, n);
         /* The own block: before all others go, or behind those that the lane has to store. */
-        if (far == 1 &&
-            (planner->request.collective == PEAL_ALLGATHER || stores_any(in_turn, n)))
+        if (far == 1 && (planner->request.collective == PEAL_ALLGATHER || stores_any(in_turn, n)))
             peal_stage_then(planner, &candidate->stage[candidate->nstages - 1],
                             1.0 / n / candidate->channels);
         peal_traffic_free(&traffic);

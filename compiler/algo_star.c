@@ -63,8 +63,7 @@ static peal_status cost_way(struct planner *planner, int in, struct candidate *c
     stage.gap_us = in ? peal_traffic_gap(&traffic, candidate->channels)
                       : results_us(&way, channels, stage.alpha_us);
     peal_traffic_free(&traffic);
-    peal_candidate_stage(planner, candidate, &stage,
-                         (in ? way.lanes > 0 : way.lanes) / channels);
+    peal_candidate_stage(planner, candidate, &stage, (in ? way.lanes > 0 : way.lanes) / channels);
     struct stage *to = &candidate->stage[candidate->nstages - 1];
     if (!in && way.lanes > 0 && in_turn > to->us_per_byte) /* one link at a time */
         to->us_per_byte = to->alone_us_per_byte = in_turn;

@@ -77,8 +77,8 @@ static void cost_entry(struct costs *costs)
                 peal_planner_hop(costs->planner, shape->member[place],
                                  shape->member[peal_butterfly_round(shape, place, k).to], &hop);
                 peal_stage_hop(&stage, &hop);
-                peal_arrivals_send(&costs->arrivals, s * shape->n + hop.from,
-                                   s * shape->n + hop.to, &hop, 1);
+                peal_arrivals_send(&costs->arrivals, s * shape->n + hop.from, s * shape->n + hop.to,
+                                   &hop, 1);
             }
     stage.gap_us *= shape->rounds - 1.0;
     set_start_up(costs, &stage);

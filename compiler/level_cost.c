@@ -22,18 +22,22 @@ struct costing {
     int alike; /* one host's load between hosts is that of all */
     struct level_peers peers;
     struct stage stage;
-    uint64_t away; /* stages of the present phase, bit 1 << stage: another engine carries a hop */
-    int direct;    /* all hops of the stage are loads and stores */
+    uint64_t away;   /* stages of the present phase, bit 1 << stage: another engine carries a hop */
+    int direct;      /* all hops of the stage are loads and stores */
+    double reach_us; /* the longest start-up, and the largest gap, of those that are */
+    double reach_gap_us;
     double share;  /* of the message: one root's piece, in a trip */
     double way_us; /* the longest way to or from any of many roots of a host, start-ups alone */
     double hop_us; /* the longest start-up of the phase's hops, and the largest gap */
     double hop_gap_us;
-    double link_us;  /* a byte over the narrowest of them, alone */
-    uint64_t pushed; /* bit i: other engines move what stage i does */
-    uint32_t queued; /* of them, that a rank has for another engine, in a direct exchange */
-    double told_us;  /* of a single root's phase: the gaps in which children are told */
-    double *at;      /* for each rank: start-ups on the way to it, along a tree with one root */
-    uint32_t placed; /* a peer, which has this place in the present tree; NO_RANK */
+    double link_us;   /* a byte over the narrowest of them, alone */
+    uint64_t pushed;  /* bit i: other engines move what stage i does */
+    uint32_t queued;  /* of them, that a rank has for another engine, in a direct exchange */
+    double loaded_us; /* owners of inputs that are loaded, beside others that are sent, enter, or
+                         are told that they may leave */
+    double told_us;   /* of a single root's phase: the gaps in which children are told */
+    double *at;       /* for each rank: start-ups on the way to it, along a tree with one root */
+    uint32_t placed;  /* a peer, which has this place in the present tree; NO_RANK */
     struct level_place place;
 };
 
@@ -86,6 +90,10 @@ static void add_hop(struct costing *c, uint32_t self, uint32_t peer, double shar
     double link_us = peal_load_alone(&hop.path, hop.scale);
     c->link_us = link_us > c->link_us ? link_us : c->link_us;
     c->direct = c->direct && hop.path.direct;
+    if (!peal_plan_engine_async(hop.engine)) {
+        c->reach_us = hop.alpha_us > c->reach_us ? hop.alpha_us : c->reach_us;
+        c->reach_gap_us = hop.gap_us > c->reach_gap_us ? hop.gap_us : c->reach_gap_us;
+    }
     peal_planner_load(c->planner, &hop, share, hop.scale);
 }
 
@@ -277,6 +285,7 @@ static void begin(struct costing *c, uint32_t lane)
 {
     c->stage = (struct stage){.levels = 1, .lane = lane};
     c->direct = 1;
+    c->reach_us = c->reach_gap_us = 0;
 }
 
 static void end(struct costing *c, double lane_share)
@@ -328,8 +337,8 @@ static void add_turn(struct costing *c, uint32_t lane, double alpha_us, double f
     candidate->stage[candidate->nstages++] = turn;
 }
 
-/* With more peers to send to than transfers may be under way, the next ones wait for the first to be
- * there: start-ups besides one. */
+/* With more peers to send to than transfers may be under way, the next ones wait for the first to
+ * be there: start-ups besides one. */
 static double again_us(const struct costing *c, uint32_t peers, uint32_t events)
 {
     return peers ? (peers - 1) / events * c->stage.alpha_us : 0;
@@ -349,9 +358,10 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     double told_us = c->direct && (!folds || loads) ? (tells - 1) * c->stage.gap_us : 0;
     c->stage.gap_us *= told_us > 0 || loads ? 0 : gaps(c, n - 1.0);
     c->stage.depth = c->direct ? LEVEL_WINDOW : BURST_EVENTS;
-    if (!c->direct && c->phase->level) /* what has come from the phase before leaves by few events */
-        told_us = again_us(c, n - 1, folds && !c->layout->whole && !c->first ? BUILD_EVENTS
-                                                                              : BURST_EVENTS);
+    if (!c->direct &&
+        c->phase->level) /* what has come from the phase before leaves by few events */
+        told_us = again_us(c, n - 1,
+                           folds && !c->layout->whole && !c->first ? BUILD_EVENTS : BURST_EVENTS);
     /* A fold of inputs waits for their owners to enter, once, then for its loads to return. */
     double enter_us = loads ? c->stage.alpha_us + told_us : 0;
     c->stage.alpha_us += loads ? 0 : told_us;
@@ -373,6 +383,13 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     /* Slots of all others, and the own part, into one, when the last has come. */
     if (loads && !c->fine)
         apart(c, 1, enter_us);
+    if (folds && c->first && !c->phase->level && !c->direct && c->reach_us > 0 && !c->fine) {
+        /* Some inputs are loaded: their owners enter before anything is sent, and what has been
+         * sent is folded with loads, there and back. */
+        uint32_t loaded = n - 1 > c->queued ? n - 1 - c->queued : 1;
+        c->loaded_us = c->reach_us + (loaded - 1) * c->reach_gap_us;
+        apart(c, 1, c->loaded_us + c->reach_us);
+    }
     double lane_us = (n + 1) / 2.0 * c->share / c->candidate->channels /
                      (peal_planner_lane_gbs(c->planner) * 1e3);
     add_turn(c, ++*lane_at, alpha_us, folds && !loads ? lane_us : 0, loads);
@@ -679,8 +696,8 @@ static void add_own(struct costing *c)
 {
     const struct level_layout *layout = c->layout;
     uint32_t root = c->planner->request.root, unit = layout->unit_of[root];
-    if (c->phase->kind != LEVEL_SCATTER || layout->part[0] != PART_DIRECT ||
-        layout->units > 1 || layout->shards < 2 || layout->shard_of[root] == NO_RANK || c->fine)
+    if (c->phase->kind != LEVEL_SCATTER || layout->part[0] != PART_DIRECT || layout->units > 1 ||
+        layout->shards < 2 || layout->shard_of[root] == NO_RANK || c->fine)
         return;
     c->dealt = 1;
     for (uint32_t i = layout->first[unit]; i < layout->first[unit + 1]; i++) {
@@ -732,7 +749,8 @@ static void cost_handshake(struct costing *c, uint32_t phases, double way_us, do
     case PEAL_ALLREDUCE:
         return;
     case PEAL_REDUCE_SCATTER:
-        apart(c, phases == 1 && c->direct, most_us);
+        apart(c, phases == 1 && (c->direct || c->loaded_us > 0),
+              c->direct ? most_us : c->loaded_us);
         return;
     case PEAL_ALLGATHER:
         apart(c, 1, most_us);
