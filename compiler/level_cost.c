@@ -192,21 +192,40 @@ static void add_trees(struct costing *c, double share)
         add_hop(c, c->peers.rank[c->peers.self], c->peers.rank[i], c->peers.sent[i] * share);
 }
 
-/* Depths are taken in the order in which tiles pass them. */
-static void pass_edge(struct costing *c, uint32_t from, uint32_t to)
-{
-    struct hop hop;
-    peal_planner_hop(c->planner, from, to, &hop);
-    if (c->at[from] + hop.alpha_us > c->at[to])
-        c->at[to] = c->at[from] + hop.alpha_us;
-}
-
 /* The root of the tree that has the rank. */
 static uint32_t root_of(const struct costing *c, uint32_t rank)
 {
     const struct level_layout *layout = c->layout;
     return c->lone ? layout->index_of[layout->holder[layout->unit_of[rank] * layout->shards]]
                    : c->phase->root;
+}
+
+/* Of a tree with one holder: gaps of what a rank sends to other kids of its, by the same engine,
+ * before it turns to this one. */
+static double earlier_us(struct costing *c, uint32_t from, uint32_t to, const struct hop *to_hop)
+{
+    struct level_place place =
+        peal_level_place(&c->phase->way, root_of(c, from), own_number(c, from, 0));
+    double us = 0;
+    for (uint32_t i = 0; c->phase->kind != LEVEL_FOLD && i < place.kids; i++) {
+        struct hop hop;
+        uint32_t kid = peer_rank(c, from, 0, place.kid[i]);
+        if (kid == to)
+            break;
+        peal_planner_hop(c->planner, from, kid, &hop);
+        us += hop.engine == to_hop->engine ? hop.gap_us : 0;
+    }
+    return us;
+}
+
+/* Depths are taken in the order in which tiles pass them. */
+static void pass_edge(struct costing *c, uint32_t from, uint32_t to)
+{
+    struct hop hop;
+    peal_planner_hop(c->planner, from, to, &hop);
+    double us = hop.alpha_us + (c->lone ? earlier_us(c, from, to, &hop) : 0);
+    if (c->at[from] + us > c->at[to])
+        c->at[to] = c->at[from] + us;
 }
 
 /* Of a peer in a tree of the typical unit, whose root is `root`. */
@@ -531,10 +550,11 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
     if (c->lone)
         fan = fan_at(c, folds ? depth : depth - 1);
     if (c->direct) { /* stored to all children at once, or told by one */
-        c->told_us += folds ? 0 : (fan - 1) * c->stage.gap_us;
+        c->told_us += folds || c->lone ? 0 : (fan - 1) * c->stage.gap_us;
         c->stage.gap_us = 0;
     } else {
-        c->stage.gap_us *= (double)(folds && (trees == 2 || c->lone) ? 1 : fan) * channels - 1;
+        double one = folds && trees == 2 ? 1 : fan; /* messages of a channel */
+        c->stage.gap_us *= c->lone ? (folds ? 1 : one) * (channels - 1.0) : one * channels - 1;
         if (!folds && given->way.part == PART_DIRECT)
             c->told_us += again_us(c, fan, peal_level_events(c->layout));
     }
@@ -779,6 +799,7 @@ static double flat_us(struct costing *c)
                              c->peers.rank[folds ? i : root], &hop);
             int async = peal_plan_engine_async(hop.engine) != 0;
             double us = hop.alpha_us + (folds ? told_us[async] : 0);
+            us += async ? (c->candidate->channels - 1) * hop.gap_us : 0;
             most = us > most ? us : most;
             told_us[async] += hop.gap_us * (async ? c->candidate->channels : 1);
         }
