@@ -137,9 +137,9 @@ static double busy_us(const struct stage *stage, double tile, double *fixed)
 
 /* Where a ring's other hops are wider than the one that sets its pace, a message is through them
  * sooner: so much less is left of the start-ups. */
-static double start_us(const struct stage *stage, double tile)
+static double start_us(const struct stage *stage, double alpha_us, double tile)
 {
-    double left = stage->alpha_us - stage->slack_us_per_byte * tile;
+    double left = alpha_us - stage->slack_us_per_byte * tile;
     return left > 0 ? left : 0;
 }
 
@@ -169,25 +169,23 @@ static double first_alpha_us(const struct candidate *candidate, const struct sta
 }
 
 /* What a stage adds to that of its lane. */
-static void add_interval(const struct candidate *candidate, const struct stage *of, double tile,
+static void add_interval(const struct candidate *candidate, const struct stage *stage, double tile,
                          int first, struct interval *lane)
 {
-    struct stage own = *of;
-    const struct stage *stage = &own;
-    if (first)
-        own.alpha_us = first_alpha_us(candidate, of);
     double fixed, busy = busy_us(stage, tile, &fixed);
+    double alpha_us = first ? first_alpha_us(candidate, stage) : stage->alpha_us;
     lane->back |= stage->back;
     if (stage->chain) {
-        busy = beside_us(candidate, stage, tile, stage->alpha_us, busy);
-        lane->us += stage->levels * (start_us(stage, tile) + busy);
-        lane->alpha_us += stage->levels * (start_us(stage, tile) + fixed);
+        double start = start_us(stage, alpha_us, tile);
+        busy = beside_us(candidate, stage, tile, alpha_us, busy);
+        lane->us += stage->levels * (start + busy);
+        lane->alpha_us += stage->levels * (start + fixed);
     } else {
-        busy = beside_us(candidate, stage, tile, 2 * stage->alpha_us, busy);
+        busy = beside_us(candidate, stage, tile, 2 * alpha_us, busy);
         /* Finite slots: no more than `depth` tiles in the round trip of a credit. */
-        double turn = (2 * stage->alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
+        double turn = (2 * alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
         lane->us += busy > turn ? busy : turn;
-        lane->alpha_us += busy > turn ? fixed : stage->alpha_us;
+        lane->alpha_us += busy > turn ? fixed : alpha_us;
     }
 }
 
@@ -217,7 +215,7 @@ static void cost_first_tile(const struct candidate *candidate, double tile, stru
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         const struct stage *stage = &candidate->stage[i];
         double fixed, busy = busy_us(stage, tile, &fixed);
-        cost->alpha_us += stage->levels * (start_us(stage, tile) + fixed);
+        cost->alpha_us += stage->levels * (start_us(stage, stage->alpha_us, tile) + fixed);
         cost->time_us += stage->levels * (busy - fixed);
         if (stage->levels * (busy - fixed) > worst) {
             worst = stage->levels * (busy - fixed);
