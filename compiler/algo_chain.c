@@ -148,6 +148,21 @@ static void cost_chain(struct planner *planner, struct candidate *candidate, con
 
 /* ---- what the binomial tree takes --------------------------------------------------- */
 
+/* Children of the rank's parent that this sends to before, by the same means. */
+static double earlier(const struct planner *planner, const struct rooted_place *place,
+                      uint32_t rank, int async)
+{
+    struct rooted_place above =
+        peal_rooted_place(planner->group.n, planner->request.root, place->parent);
+    double count = 0;
+    for (uint32_t i = 0; i < above.children && above.child[i] != rank; i++) {
+        struct hop hop;
+        peal_planner_hop(planner, place->parent, above.child[i], &hop);
+        count += (peal_plan_engine_async(hop.engine) != 0) == async;
+    }
+    return count;
+}
+
 /* Start-ups on the longest way from or to the root. An engine has the messages of all channels to
  * send, and those to the children before; a lane has its own. at: room for each rank. */
 static double longest_us(struct planner *planner, uint32_t channels, int down, double *at)
@@ -160,8 +175,8 @@ static double longest_us(struct planner *planner, uint32_t channels, int down, d
         struct rooted_place place = peal_rooted_place(n, root, rank);
         struct hop hop;
         peal_planner_hop(planner, down ? place.parent : rank, down ? rank : place.parent, &hop);
-        int async = peal_plan_engine_async(hop.engine);
-        double before = down ? place.slot : 0;
+        int async = peal_plan_engine_async(hop.engine) != 0;
+        double before = down ? earlier(planner, &place, rank, async) : 0;
         if (async)
             before = (before + 1) * channels - 1;
         double own = hop.alpha_us + before * hop.gap_us;
