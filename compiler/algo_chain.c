@@ -148,6 +148,21 @@ static void cost_chain(struct planner *planner, struct candidate *candidate, con
 
 /* ---- what the binomial tree takes --------------------------------------------------- */
 
+/* Children of the rank's parent that this sends to before, by the same means. */
+static double earlier(const struct planner *planner, const struct rooted_place *place,
+                      uint32_t rank, int async)
+{
+    struct rooted_place above =
+        peal_rooted_place(planner->group.n, planner->request.root, place->parent);
+    double count = 0;
+    for (uint32_t i = 0; i < above.children && above.child[i] != rank; i++) {
+        struct hop hop;
+        peal_planner_hop(planner, place->parent, above.child[i], &hop);
+        count += (peal_plan_engine_async(hop.engine) != 0) == async;
+    }
+    return count;
+}
+
 /* Start-ups on the longest way from or to the root. An engine has the messages of all channels to
  * send, and those to the children before; a lane has its own. at: room for each rank. */
 static double longest_us(struct planner *planner, uint32_t channels, int down, double *at)
@@ -160,8 +175,8 @@ static double longest_us(struct planner *planner, uint32_t channels, int down, d
         struct rooted_place place = peal_rooted_place(n, root, rank);
         struct hop hop;
         peal_planner_hop(planner, down ? place.parent : rank, down ? rank : place.parent, &hop);
-        int async = peal_plan_engine_async(hop.engine);
-        double before = down ? place.slot : 0;
+        int async = peal_plan_engine_async(hop.engine) != 0;
+        double before = down ? earlier(planner, &place, rank, async) : 0;
         if (async)
             before = (before + 1) * channels - 1;
         double own = hop.alpha_us + before * hop.gap_us;
@@ -172,15 +187,28 @@ static double longest_us(struct planner *planner, uint32_t channels, int down, d
     return most;
 }
 
+/* Down, all children of a depth are sent to at once. Up, a rank sends when its last child has, so
+ * those with equally many children do so together, and a parent takes one in at a time. */
+static int is_of_level(const struct planner *planner, uint32_t rank, uint32_t depth, uint32_t fan)
+{
+    uint32_t n = planner->group.n, v = (rank + n - planner->request.root) % n, kids = 0;
+    if (planner->request.collective == PEAL_BROADCAST)
+        return peal_rooted_place(n, planner->request.root, rank).depth == depth;
+    while (v && !(v >> kids & 1))
+        kids++;
+    return v && kids + depth == fan;
+}
+
 /* One level's hops; the channels share each link. Gives how many there are. */
-static uint32_t load_level(struct planner *planner, uint32_t depth, struct stage *turn, int *async)
+static uint32_t load_level(struct planner *planner, uint32_t depth, uint32_t fan,
+                           struct stage *turn, int *async)
 {
     uint32_t n = planner->group.n, hops = 0;
     int away = planner->request.collective == PEAL_BROADCAST;
     for (uint32_t r = 0; r < n; r++) {
         struct rooted_place place = peal_rooted_place(n, planner->request.root, r);
         struct hop hop;
-        if (place.depth != depth)
+        if (!is_of_level(planner, r, depth, fan))
             continue;
         peal_planner_hop(planner, away ? place.parent : r, away ? r : place.parent, &hop);
         peal_planner_load(planner, &hop, 1.0, hop.scale);
@@ -204,13 +232,29 @@ static double level_chunks(const struct planner *planner, uint32_t depth, uint32
     return depth == fan ? 1 : (fan - depth + 2) / 2.0;
 }
 
+/* With tiles on every hop, all children of a depth send at once: what their hops then take. */
+static void meet_children(struct planner *planner, uint32_t depth, struct stage *level)
+{
+    for (uint32_t r = 0; r < planner->group.n; r++) {
+        struct rooted_place place = peal_rooted_place(planner->group.n, planner->request.root, r);
+        struct hop hop;
+        if (place.depth != depth)
+            continue;
+        peal_planner_hop(planner, r, place.parent, &hop);
+        peal_planner_load(planner, &hop, 1.0, hop.scale);
+    }
+    level->us_per_byte = larger(level->us_per_byte, planner->load.worst);
+    level->alone_us_per_byte = larger(level->alone_us_per_byte, planner->load.worst_own);
+    peal_load_clear(&planner->load);
+}
+
 static void add_level(struct planner *planner, struct candidate *candidate, uint32_t depth,
                       uint32_t fan, struct stage *turn)
 {
     struct stage stage = {.levels = 1, .lane = depth};
     double chunks = level_chunks(planner, depth, fan) * candidate->hop_share;
     int async = 0, away = planner->request.collective == PEAL_BROADCAST;
-    if (!load_level(planner, depth, turn, &async))
+    if (!load_level(planner, depth, fan, turn, &async))
         return;
     peal_candidate_stage(planner, candidate, &stage, async ? 0 : chunks);
     struct stage *to = &candidate->stage[candidate->nstages - 1];
@@ -218,14 +262,21 @@ static void add_level(struct planner *planner, struct candidate *candidate, uint
         peal_stage_then(planner, to, away ? candidate->hop_share : depth == fan ? 0 : chunks);
 }
 
-/* Both ends of a slot move the tile in the round trip of a credit. */
-static void set_turn(const struct candidate *candidate, struct stage *turn)
+/* Both ends of a slot move the tile in the round trip of a credit. first: stage of depth 1. */
+static void set_turn(struct planner *planner, const struct candidate *candidate, uint32_t first,
+                     struct stage *turn)
 {
-    for (uint32_t i = 0; i < candidate->nstages; i++) {
-        const struct stage *in = &candidate->stage[i], *out = i ? in - 1 : in;
-        turn->us_per_byte = larger(turn->us_per_byte, (in->us_per_byte + out->us_per_byte) / 2);
+    struct stage out = candidate->stage[0];
+    for (uint32_t i = first; i < candidate->nstages; i++) {
+        struct stage in = candidate->stage[i];
+        if (planner->request.collective == PEAL_REDUCE)
+            meet_children(planner, in.lane, &in);
+        if (!i)
+            out = in;
+        turn->us_per_byte = larger(turn->us_per_byte, (in.us_per_byte + out.us_per_byte) / 2);
         turn->alone_us_per_byte =
-            larger(turn->alone_us_per_byte, (in->alone_us_per_byte + out->alone_us_per_byte) / 2);
+            larger(turn->alone_us_per_byte, (in.alone_us_per_byte + out.alone_us_per_byte) / 2);
+        out = in;
     }
 }
 
@@ -246,7 +297,7 @@ static peal_status cost_tree(struct planner *planner, struct candidate *candidat
     }
     for (uint32_t depth = 1; depth <= fan; depth++)
         add_level(planner, candidate, depth, fan, &turn);
-    set_turn(candidate, &turn);
+    set_turn(planner, candidate, away ? 0 : 1, &turn);
     for (uint32_t i = 0; i < candidate->nstages; i++)
         candidate->stage[i].alpha_us = way_us / candidate->nstages;
     enter.depth = UINT32_MAX;

@@ -88,6 +88,8 @@ peal_status peal_level_request(struct planner *planner, peal_diag *diag)
 /* Pieces that go through the levels one behind the other, rather than each level's all at once. */
 static uint32_t cells_of(const struct planner *planner, const struct level_layout *layout)
 {
+    if (layout->rails)
+        return 1;
     if (layout->blocks)
         return layout->units;
     if (layout->runs > 1)

@@ -63,9 +63,13 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
             stage.gap_us = hop.path.gap_us > stage.gap_us ? hop.path.gap_us : stage.gap_us;
         }
     stage.gap_us *= group->n - 2.0;
-    /* Packets of double size out and in, of an allreduce the own input twice, the output once. */
-    peal_candidate_stage(planner, &candidate, &stage,
-                         (2.0 * (group->n - 1) * share + (folds ? 1.5 : 1)) / channels);
+    /* Packets of double size out and in, of an allreduce the own input twice, the output once. A
+     * lane turns to what has come when its own packets are out; who has none to send, while packets
+     * come in. */
+    double all = 2.0 * (group->n - 1) * share + (folds ? 1.5 : 1);
+    double taken = rooted ? 0 : folds ? group->n : (1.5 * group->n - 0.5) * share;
+    peal_candidate_stage(planner, &candidate, &stage, (all - taken) / channels);
+    peal_stage_then(planner, &candidate.stage[0], taken / channels);
     peal_candidate_total(planner, &candidate);
     return peal_planner_add(planner, &candidate);
 }

@@ -9,30 +9,66 @@
 #define TILE_MAX (1ull << 20)
 #define FOLD_MAX 128u /* sources of one step */
 
-/* in: the inputs to rank 0, at once; else the results from it, one after the other. */
-static void cost_way(struct planner *planner, int in, struct candidate *candidate)
+/* Messages of a way, by who moves them. */
+struct way {
+    double lanes;  /* stored by lanes */
+    double queued; /* by another engine */
+    double lane_gap_us;
+    double queue_gap_us;
+    double queue_us; /* start-up */
+};
+
+static void count_hop(struct way *way, const struct hop *hop)
 {
+    int async = peal_plan_engine_async(hop->engine);
+    double *gap_us = async ? &way->queue_gap_us : &way->lane_gap_us;
+    *(async ? &way->queued : &way->lanes) += 1;
+    *gap_us = hop->gap_us > *gap_us ? hop->gap_us : *gap_us;
+    if (async && hop->alpha_us > way->queue_us)
+        way->queue_us = hop->alpha_us;
+}
+
+/* What the last result of rank 0 comes later than one start-up after the first: its lane stores to
+ * one rank after the other, while transfers of all channels follow each other in its engine. */
+static double results_us(const struct way *way, double channels, double alpha_us)
+{
+    double stored = way->lanes > 0 ? alpha_us + (way->lanes - 1) * way->lane_gap_us : 0;
+    double queued = way->queued > 0 ? way->lanes * way->lane_gap_us + way->queue_us +
+                                          (way->queued * channels - 1) * way->queue_gap_us
+                                    : 0;
+    return (stored > queued ? stored : queued) - alpha_us;
+}
+
+/* in: the inputs to rank 0, at once; else the results from it, one after the other. */
+static peal_status cost_way(struct planner *planner, int in, struct candidate *candidate,
+                            struct way *way_out)
+{
+    struct traffic traffic;
     struct stage stage = {.levels = 1, .chain = 1, .lane = (uint32_t)in};
-    double n = planner->group.n, channels = candidate->channels, lanes = 0;
-    double messages = (n - 1) * channels - 1, queued = in ? 0 : n - 2, in_turn = 0;
+    struct way way = {0};
+    double channels = candidate->channels, in_turn = 0;
     double lane_us = 1 / (peal_planner_lane_gbs(planner) * 1e3) / channels;
+    PEAL_TRY(peal_traffic_init(&traffic, planner));
     for (uint32_t r = 1; r < planner->group.n; r++) {
         struct hop hop;
         peal_planner_hop(planner, in ? r : 0, in ? 0 : r, &hop);
         peal_stage_hop(&stage, &hop);
         peal_planner_load(planner, &hop, 1, hop.scale);
+        count_hop(&way, &hop);
         double link_us = peal_load_alone(&hop.path, hop.scale);
-        in_turn += link_us > lane_us ? link_us : lane_us;
-        if (hop.engine == PEAL_ENGINE_SM)
-            lanes = in ? 1 : n - 1;
-        else if (!in || hop.path.link_class == PEAL_LINK_NET)
-            queued = messages; /* of one engine, or one NIC */
+        if (!peal_plan_engine_async(hop.engine))
+            in_turn += link_us > lane_us ? link_us : lane_us;
+        peal_traffic_add(&traffic, in ? r : 0, &hop, 1, 0);
     }
-    stage.gap_us *= queued;
-    peal_candidate_stage(planner, candidate, &stage, lanes / channels);
+    stage.gap_us = in ? peal_traffic_gap(&traffic, candidate->channels)
+                      : results_us(&way, channels, stage.alpha_us);
+    peal_traffic_free(&traffic);
+    peal_candidate_stage(planner, candidate, &stage, (in ? way.lanes > 0 : way.lanes) / channels);
     struct stage *to = &candidate->stage[candidate->nstages - 1];
-    if (!in && lanes > 0 && in_turn > to->us_per_byte) /* one link at a time */
+    if (!in && way.lanes > 0 && in_turn > to->us_per_byte) /* one link at a time */
         to->us_per_byte = to->alone_us_per_byte = in_turn;
+    *way_out = way;
+    return PEAL_OK;
 }
 
 /* All inputs in and one result out. */
@@ -45,34 +81,28 @@ static void cost_fold(struct planner *planner, struct candidate *candidate)
                     (n + 1) / 2 / candidate->channels, n);
 }
 
-/* A rank sends its next tile when it has the result of the last. Where rank 0 stores the results
- * one after the other, the one that gets it last has the links to itself. */
-static void cost_turn(const struct planner *planner, struct candidate *candidate)
+/*
+ * A rank sends its next tile when it has the result of the last. Rank 0 hands out results in
+ * batches: its lane stores them one by one, another engine has BUILD_EVENTS of a channel under way.
+ * So the inputs of a batch come in while later results go out, and the next tile is there when all
+ * inputs are, which follow the first batch, or when those of the last batch are, which follow all
+ * results.
+ */
+static void cost_turn(struct candidate *candidate, const struct way *results, double lane_us)
 {
-    struct stage *turn = &candidate->stage[candidate->nstages];
-    *turn = candidate->stage[0];
-    turn->levels = turn->lane = 0;
-    turn->chain = 0;
-    turn->depth = 1;
-    turn->alpha_us /= 2; /* there only: its result is counted below */
-    turn->gap_us = 0;
-    turn->us_per_byte /= planner->group.n - 1;
-    turn->alone_us_per_byte /= planner->group.n - 1;
-    double lane_us = 1 / (peal_planner_lane_gbs(planner) * 1e3) / candidate->channels;
-    if (turn->us_per_byte < lane_us)
-        turn->us_per_byte = turn->alone_us_per_byte = lane_us;
-    candidate->nstages++;
-}
-
-static int stores_all(const struct planner *planner)
-{
-    int all = 1;
-    for (uint32_t r = 1; r < planner->group.n; r++) {
-        struct hop hop;
-        peal_planner_hop(planner, 0, r, &hop);
-        all = all && hop.engine == PEAL_ENGINE_SM;
-    }
-    return all;
+    const struct stage *in = &candidate->stage[0], *out = &candidate->stage[candidate->nstages - 1];
+    double n = results->lanes + results->queued, batch = results->queued > 0 ? BUILD_EVENTS : 1;
+    struct stage turn = {.depth = 1, .resource = out->resource};
+    double all = n, last = all - batch * (double)(uint64_t)((all - 1) / batch);
+    double whole_us = in->us_per_byte + out->us_per_byte * (batch < n ? batch : n) / n;
+    double part_us = in->us_per_byte * last / n;
+    part_us = out->us_per_byte + (part_us > lane_us ? part_us : lane_us);
+    turn.us_per_byte = whole_us > part_us ? whole_us : part_us;
+    turn.alone_us_per_byte = turn.us_per_byte;
+    turn.load_us = out->load_us;
+    turn.alpha_us = (in->alpha_us + out->alpha_us) / 2; /* there and back */
+    candidate->stage[0].lane = candidate->stage[candidate->nstages - 1].lane = LANE_APART;
+    candidate->stage[candidate->nstages++] = turn;
 }
 
 static peal_status cost_channels(struct planner *planner, uint32_t channels)
@@ -86,13 +116,14 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
                                   .lanes = channels,
                                   .slots = 2ull * (n - 1) * channels,
                                   .hop_share = 1.0 / channels};
-    cost_way(planner, 1, &candidate);
+    struct way inputs, results;
+    PEAL_TRY(cost_way(planner, 1, &candidate, &inputs));
     cost_fold(planner, &candidate);
-    cost_way(planner, 0, &candidate);
-    if (stores_all(planner))
-        cost_turn(planner, &candidate);
+    PEAL_TRY(cost_way(planner, 0, &candidate, &results));
+    if (results.lanes > 0 && results.queued > 0)
+        candidate.stage[0].lane = 0; /* one comes in behind the other */
     else
-        candidate.stage[0].lane = 0;
+        cost_turn(&candidate, &results, 1 / (peal_planner_lane_gbs(planner) * 1e3) / channels);
     peal_candidate_total(planner, &candidate);
     if (!asked)
         PEAL_TRY(peal_planner_add(planner, &candidate));

@@ -12,7 +12,7 @@
  * ways, and go opposite to each other, so that every link has its part. Whole messages are for
  * powers of two.
  */
-#include "compiler.h"
+#include "arrivals.h"
 
 #include <stdio.h>
 
@@ -60,36 +60,46 @@ static peal_status make_shape(const struct ring_orders *orders, uint32_t word, u
 
 /* ---- whole messages */
 
+/* Of `channels` that take turns with `count` shapes. */
 static void cost_step(struct planner *planner, const struct butterfly *shapes, uint32_t count,
-                      uint32_t k, struct stage *stage, int *async)
+                      uint32_t channels, uint32_t k, struct arrivals *arrivals, struct stage *stage)
 {
-    for (uint32_t s = 0; s < count; s++)
+    int async = 0;
+    for (uint32_t s = 0; s < count; s++) {
+        double share = peal_butterfly_shape_share(s, count, channels);
         for (uint32_t place = 0; place < shapes[s].n; place++) {
             struct butterfly_round round = peal_butterfly_round(&shapes[s], place, k);
             struct hop hop;
             peal_planner_hop(planner, shapes[s].member[place], shapes[s].member[round.to], &hop);
-            peal_planner_load(planner, &hop, 1.0 / count, hop.scale);
+            peal_planner_load(planner, &hop, share, hop.scale);
             peal_stage_hop(stage, &hop);
-            *async |= peal_plan_engine_async(hop.engine);
+            peal_arrivals_send(arrivals, s * shapes[s].n + hop.from, s * shapes[s].n + hop.to, &hop,
+                               1);
+            async |= peal_plan_engine_async(hop.engine);
         }
-    if (!*async)
+    }
+    if (!async)
         stage->gap_us = 0; /* one message at a time */
+    stage->alpha_us = peal_arrivals_round(arrivals);
 }
 
-/* The stages of any number of channels that use `count` shapes. */
-static struct candidate cost_whole(struct planner *planner, const struct butterfly *shapes,
-                                   uint32_t count, uint32_t word)
+/* The stages of so many channels, or of any multiple, that use `count` shapes. */
+static peal_status cost_whole(struct planner *planner, const struct butterfly *shapes,
+                              uint32_t count, uint32_t channels, uint32_t word,
+                              struct candidate *candidate)
 {
-    struct candidate candidate = {
+    struct arrivals arrivals;
+    *candidate = (struct candidate){
         .algo = ALGO_SWING, .variant = WHOLE, .torus = word, .max_bytes = UINT64_MAX};
+    PEAL_TRY(peal_arrivals_init(&arrivals, planner->ctx, count * shapes->n));
     for (uint32_t k = shapes->rounds; k-- > 0;) {
         struct stage stage = {.levels = 1, .chain = 1};
-        int async = 0;
-        cost_step(planner, shapes, count, k, &stage, &async);
-        peal_candidate_stage(planner, &candidate, &stage, 0);
+        cost_step(planner, shapes, count, channels, k, &arrivals, &stage);
+        peal_candidate_stage(planner, candidate, &stage, 0);
     }
-    peal_candidate_total(planner, &candidate);
-    return candidate;
+    peal_arrivals_free(&arrivals);
+    peal_candidate_total(planner, candidate);
+    return PEAL_OK;
 }
 
 static peal_status add_whole(struct planner *planner, struct candidate candidate, uint32_t rounds,
@@ -115,11 +125,13 @@ static peal_status enumerate_whole(struct planner *planner, const struct butterf
     uint32_t most = planner->group.accelerators ? CHANNELS_MAX : 1;
     struct candidate candidate = {0};
     uint32_t costed = 0;
-    for (uint32_t channels = asked ? asked : 1; channels <= (asked ? asked : most); channels *= 2) {
+    for (uint32_t channels = asked ? asked : 1; channels <= (asked ? asked : most);
+         channels = asked ? UINT32_MAX : peal_butterfly_channels(channels, shapes_of(word))) {
         uint32_t count = channels < shapes_of(word) ? channels : shapes_of(word);
-        if (count != costed)
-            candidate = cost_whole(planner, shapes, count, word);
-        costed = count;
+        uint32_t alike = channels % count ? channels : count;
+        if (alike != costed)
+            PEAL_TRY(cost_whole(planner, shapes, count, alike, word, &candidate));
+        costed = alike;
         PEAL_TRY(add_whole(planner, candidate, shapes->rounds, channels));
     }
     return PEAL_OK;

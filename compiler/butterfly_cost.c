@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a butterfly costs: a stage for each round, over the paths it takes. */
-#include "compiler.h"
+#include "arrivals.h"
 
 #define TILE_MAX (4ull << 20)
 #define TILE_MIN (64ull << 10)
@@ -9,13 +9,28 @@ struct costs {
     struct planner *planner;
     const struct butterfly *shapes;
     uint32_t nshapes;
+    uint32_t channels; /* that take turns with them, as far as the links' loads go */
     uint32_t messages[BUTTERFLY_ROUNDS_MAX];
     double last_us;               /* that gap */
+    struct arrivals arrivals;     /* of shape s, rank r: s * n + r */
     struct candidate candidate;   /* of one channel whose lane takes no time */
     double stored[STAGES_MAX];    /* of the message, by lanes */
     double queued_us[STAGES_MAX]; /* gaps of one channel's messages of another engine, and one */
     double folded[STAGES_MAX];    /* and what has come, when it is there */
 };
+
+double peal_butterfly_shape_share(uint32_t shape, uint32_t nshapes, uint32_t channels)
+{
+    return (double)((channels - shape + nshapes - 1) / nshapes) / channels;
+}
+
+/* What the round adds to the longest chain of start-ups, gaps between its messages included. */
+static void set_start_up(struct costs *costs, struct stage *stage)
+{
+    double us = peal_arrivals_round(&costs->arrivals);
+    stage->gap_us = stage->gap_us < us ? stage->gap_us : us;
+    stage->alpha_us = us - stage->gap_us;
+}
 
 /* Round k of the reduce-scatter, or, backwards, of the allgather. */
 static void cost_round(struct costs *costs, uint32_t k, int gather)
@@ -25,23 +40,28 @@ static void cost_round(struct costs *costs, uint32_t k, int gather)
     uint32_t n = costs->shapes->n;
     double share = (double)peal_butterfly_round(costs->shapes, 0, k).count / n;
     int lanes_move = 0;
-    for (uint32_t s = 0; s < costs->nshapes; s++)
+    for (uint32_t s = 0; s < costs->nshapes; s++) {
+        const struct butterfly *shape = &costs->shapes[s];
+        double dealt = share * peal_butterfly_shape_share(s, costs->nshapes, costs->channels);
         for (uint32_t place = 0; place < n; place++) {
-            const struct butterfly *shape = &costs->shapes[s];
             struct butterfly_round round = peal_butterfly_round(shape, place, k);
             struct hop hop;
             peal_planner_hop(planner, shape->member[place],
                              shape->member[gather ? round.from : round.to], &hop);
             peal_stage_hop(&stage, &hop);
-            peal_planner_load(planner, &hop, share / costs->nshapes, hop.scale);
+            peal_planner_load(planner, &hop, dealt, hop.scale);
+            peal_arrivals_send(&costs->arrivals, s * n + hop.from, s * n + hop.to, &hop,
+                               costs->messages[k]);
             lanes_move |= hop.engine == PEAL_ENGINE_SM;
         }
+    }
     double all = lanes_move ? 0 : costs->messages[k] * stage.gap_us, last = stage.gap_us;
     stage.gap_us *= costs->messages[k] - 1.0; /* nothing queues behind the last one */
     costs->queued_us[costs->candidate.nstages] = all;
     costs->last_us = last > costs->last_us && !lanes_move ? last : costs->last_us;
     costs->stored[costs->candidate.nstages] = lanes_move ? share : 0;
     costs->folded[costs->candidate.nstages] = gather ? 0 : share;
+    set_start_up(costs, &stage);
     peal_candidate_stage(planner, &costs->candidate, &stage, 0);
 }
 
@@ -50,14 +70,18 @@ static void cost_entry(struct costs *costs)
 {
     struct stage stage = {.levels = 1, .chain = 1};
     const struct butterfly *shape = costs->shapes;
-    for (uint32_t k = 0; k < shape->rounds; k++)
-        for (uint32_t place = 0; place < shape->n; place++) {
-            struct hop hop;
-            peal_planner_hop(costs->planner, shape->member[place],
-                             shape->member[peal_butterfly_round(shape, place, k).to], &hop);
-            peal_stage_hop(&stage, &hop);
-        }
+    for (uint32_t s = 0; s < costs->nshapes; s++)
+        for (uint32_t k = shape->rounds; k-- > 0;)
+            for (uint32_t place = 0; place < shape->n; place++) {
+                struct hop hop;
+                peal_planner_hop(costs->planner, shape->member[place],
+                                 shape->member[peal_butterfly_round(shape, place, k).to], &hop);
+                peal_stage_hop(&stage, &hop);
+                peal_arrivals_send(&costs->arrivals, s * shape->n + hop.from, s * shape->n + hop.to,
+                                   &hop, 1);
+            }
     stage.gap_us *= shape->rounds - 1.0;
+    set_start_up(costs, &stage);
     peal_candidate_stage(costs->planner, &costs->candidate, &stage, 0);
 }
 
@@ -187,22 +211,41 @@ static peal_status add(const struct costs *costs, uint32_t channels)
     return peal_planner_add(planner, &candidate);
 }
 
+/* Channels that take turns with all shapes alike load the links alike, however many they are. */
+static peal_status recost(struct costs *costs, const struct candidate *structure, uint32_t nshapes,
+                          uint32_t channels)
+{
+    int blocks = peal_plan_collective(costs->planner->request.collective)->block_power > 0;
+    uint32_t shapes = channels < nshapes ? channels : nshapes;
+    uint32_t alike = channels % shapes ? channels : shapes;
+    if (costs->nshapes == shapes && costs->channels == alike)
+        return PEAL_OK;
+    costs->nshapes = shapes;
+    costs->channels = alike;
+    costs->candidate = *structure;
+    PEAL_TRY(peal_butterfly_messages(costs->shapes, blocks, costs->messages));
+    PEAL_TRY(peal_arrivals_init(&costs->arrivals, costs->planner->ctx, shapes * costs->shapes->n));
+    cost_collective(costs);
+    peal_arrivals_free(&costs->arrivals);
+    return PEAL_OK;
+}
+
+uint32_t peal_butterfly_channels(uint32_t channels, uint32_t nshapes)
+{
+    if (nshapes & (nshapes - 1) && channels >= nshapes / 2)
+        return channels % nshapes ? channels / 2 * 3 : channels / 3 * 4;
+    return channels * 2;
+}
+
 peal_status peal_butterfly_enumerate(struct planner *planner, struct candidate candidate,
                                      const struct butterfly *shapes, uint32_t nshapes)
 {
     uint32_t asked = planner->request.channels;
     uint32_t most = planner->group.accelerators ? CHANNELS_MAX : 1;
-    int blocks = peal_plan_collective(planner->request.collective)->block_power > 0;
     struct costs costs = {.planner = planner, .shapes = shapes, .candidate = candidate};
-    uint32_t costed = 0;
-    for (uint32_t channels = asked ? asked : 1; channels <= (asked ? asked : most); channels *= 2) {
-        costs.nshapes = channels < nshapes ? channels : nshapes;
-        if (costs.nshapes != costed) { /* more channels than that load the links alike */
-            costs.candidate = candidate;
-            PEAL_TRY(peal_butterfly_messages(shapes, blocks, costs.messages));
-            cost_collective(&costs);
-            costed = costs.nshapes;
-        }
+    for (uint32_t channels = asked ? asked : 1; channels <= (asked ? asked : most);
+         channels = asked ? UINT32_MAX : peal_butterfly_channels(channels, nshapes)) {
+        PEAL_TRY(recost(&costs, &candidate, nshapes, channels));
         if ((uint64_t)shapes->n * channels > PLAN_CHUNKS_MAX)
             break;
         PEAL_TRY(add(&costs, channels));

@@ -137,9 +137,9 @@ static double busy_us(const struct stage *stage, double tile, double *fixed)
 
 /* Where a ring's other hops are wider than the one that sets its pace, a message is through them
  * sooner: so much less is left of the start-ups. */
-static double start_us(const struct stage *stage, double tile)
+static double start_us(const struct stage *stage, double alpha_us, double tile)
 {
-    double left = stage->alpha_us - stage->slack_us_per_byte * tile;
+    double left = alpha_us - stage->slack_us_per_byte * tile;
     return left > 0 ? left : 0;
 }
 
@@ -159,36 +159,52 @@ struct interval {
     int back;
 };
 
+/* Start-ups between two pieces of the first trip. */
+static double first_alpha_us(const struct candidate *candidate, const struct stage *stage)
+{
+    double cells = candidate->cells;
+    if (stage->waits <= 0 || cells < 2)
+        return stage->alpha_us;
+    return stage->alpha_us * (stage->waits - 1) / stage->waits * cells / (cells - 1);
+}
+
 /* What a stage adds to that of its lane. */
 static void add_interval(const struct candidate *candidate, const struct stage *stage, double tile,
-                         struct interval *lane)
+                         int first, struct interval *lane)
 {
     double fixed, busy = busy_us(stage, tile, &fixed);
+    double alpha_us = first ? first_alpha_us(candidate, stage) : stage->alpha_us;
     lane->back |= stage->back;
     if (stage->chain) {
-        busy = beside_us(candidate, stage, tile, stage->alpha_us, busy);
-        lane->us += stage->levels * (start_us(stage, tile) + busy);
-        lane->alpha_us += stage->levels * (start_us(stage, tile) + fixed);
+        double start = start_us(stage, alpha_us, tile);
+        busy = beside_us(candidate, stage, tile, alpha_us, busy);
+        lane->us += stage->levels * (start + busy);
+        lane->alpha_us += stage->levels * (start + fixed);
     } else {
-        busy = beside_us(candidate, stage, tile, 2 * stage->alpha_us, busy);
+        busy = beside_us(candidate, stage, tile, 2 * alpha_us, busy);
         /* Finite slots: no more than `depth` tiles in the round trip of a credit. */
-        double turn = (2 * stage->alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
+        double turn = (2 * alpha_us + busy) / (stage->depth ? stage->depth : SLOT_DEPTH);
         lane->us += busy > turn ? busy : turn;
-        lane->alpha_us += busy > turn ? fixed : stage->alpha_us;
+        lane->alpha_us += busy > turn ? fixed : alpha_us;
     }
 }
 
-/* Of the lanes that are waited for between tiles; returns how many there are. alone: between the
- * pieces of a single tile, which meet less on links than those of many do. */
-static uint32_t lane_intervals(const struct candidate *candidate, double tile, int alone,
+/* Of the lanes that are waited for between tiles; returns how many there are. first: between the
+ * pieces of the first trip. alone: of a single one, whose pieces meet less on links than those of
+ * many do. */
+static uint32_t lane_intervals(const struct candidate *candidate, double tile, int first, int alone,
                                struct interval lanes[STAGES_MAX])
 {
-    uint32_t count = candidate->nstages + 1 < STAGES_MAX ? candidate->nstages + 1 : STAGES_MAX - 1;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < candidate->nstages; i++)
+        if (candidate->stage[i].lane < LANE_APART && candidate->stage[i].lane >= count)
+            count = candidate->stage[i].lane + 1;
     for (uint32_t i = 0; i < count; i++)
         lanes[i] = (struct interval){0, 0, 0};
     for (uint32_t i = 0; i < candidate->nstages; i++)
         if (candidate->stage[i].lane < count && !(alone && candidate->stage[i].steady))
-            add_interval(candidate, &candidate->stage[i], tile, &lanes[candidate->stage[i].lane]);
+            add_interval(candidate, &candidate->stage[i], tile, first,
+                         &lanes[candidate->stage[i].lane]);
     return count;
 }
 
@@ -199,7 +215,7 @@ static void cost_first_tile(const struct candidate *candidate, double tile, stru
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         const struct stage *stage = &candidate->stage[i];
         double fixed, busy = busy_us(stage, tile, &fixed);
-        cost->alpha_us += stage->levels * (start_us(stage, tile) + fixed);
+        cost->alpha_us += stage->levels * (start_us(stage, stage->alpha_us, tile) + fixed);
         cost->time_us += stage->levels * (busy - fixed);
         if (stage->levels * (busy - fixed) > worst) {
             worst = stage->levels * (busy - fixed);
@@ -210,37 +226,57 @@ static void cost_first_tile(const struct candidate *candidate, double tile, stru
     cost->time_us += cost->alpha_us;
 }
 
+/* The longest of lanes, there and back, and of all together with the busiest resource. */
+struct intervals {
+    struct interval way[2];
+    struct interval most;
+};
+
+static void find_intervals(const struct candidate *candidate, double tile, int first, int alone,
+                           struct intervals *out)
+{
+    struct interval lanes[STAGES_MAX];
+    uint32_t count = lane_intervals(candidate, tile, first, alone, lanes);
+    *out = (struct intervals){.most = {candidate->total_us_per_byte * tile, 0, 0}};
+    for (uint32_t i = 0; i < count; i++) {
+        struct interval *way = &out->way[lanes[i].back];
+        *way = lanes[i].us > way->us ? lanes[i] : *way;
+        out->most = lanes[i].us > out->most.us ? lanes[i] : out->most;
+    }
+}
+
+/* The pieces of the first tile, there and back; of further tiles, both at the same time. */
+static void cost_pieces(const struct candidate *candidate, double tile, int alone, double more,
+                        struct cost *cost)
+{
+    struct intervals between;
+    find_intervals(candidate, tile, 1, alone, &between);
+    double there = between.way[0].us, back = between.way[1].us, most = between.most.us;
+    double pieces = more * (back > 0 ? there + back : most), started = cost->alpha_us / 2;
+    if (pieces < more * most)
+        pieces = more * most;
+    /* Of one tile alone: what the busiest resource carries for other pieces, it carries while the
+     * first one's start-ups pass on the way there. */
+    if (alone)
+        pieces = pieces - started > more * there ? pieces - started : more * there;
+    cost->time_us += pieces;
+    cost->alpha_us += more * (back > 0 ? between.way[0].alpha_us + between.way[1].alpha_us
+                                       : between.most.alpha_us);
+}
+
 /* What each further one adds. */
 static void cost_further_tiles(const struct candidate *candidate, double tile, double trips,
                                double cells, struct cost *cost)
 {
-    double interval = candidate->total_us_per_byte * tile, alpha = 0;
-    double way[2] = {0, 0}, way_alpha[2] = {0, 0}, started = cost->alpha_us / 2;
     int alone = trips < 2 && candidate->algo == ALGO_TREE;
-    struct interval lanes[STAGES_MAX];
-    uint32_t count = lane_intervals(candidate, tile, alone, lanes);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct interval *lane = &lanes[i];
-        if (lane->us > way[lane->back]) {
-            way[lane->back] = lane->us;
-            way_alpha[lane->back] = lane->alpha_us;
-        }
-        if (lane->us > interval) {
-            interval = lane->us;
-            alpha = lane->alpha_us;
-        }
-    }
-    /* The pieces of the first tile, there and back; of further tiles, both at the same time. */
-    double pieces = (cells - 1) * (way[1] > 0 ? way[0] + way[1] : interval);
-    if (pieces < (cells - 1) * interval)
-        pieces = (cells - 1) * interval;
-    /* Of one tile alone: what the busiest resource carries for other pieces, it carries while the
-     * first one's start-ups pass on the way there. */
-    if (alone)
-        pieces = pieces - started > (cells - 1) * way[0] ? pieces - started : (cells - 1) * way[0];
-    cost->time_us += pieces + cells * (trips - 1) * interval;
-    cost->alpha_us += (cells - 1) * (way[1] > 0 ? way_alpha[0] + way_alpha[1] : alpha) +
-                      cells * (trips - 1) * alpha;
+    struct intervals between;
+    if (cells > 1)
+        cost_pieces(candidate, tile, alone, cells - 1, cost);
+    if (trips < 2)
+        return;
+    find_intervals(candidate, tile, 0, 0, &between);
+    cost->time_us += cells * (trips - 1) * between.most.us;
+    cost->alpha_us += cells * (trips - 1) * between.most.alpha_us;
 }
 
 /* A script's times have been found by going through it; scale: of its copies. */

@@ -16,6 +16,8 @@
 #define CHANNELS_MAX 32u
 #define ROWS_MAX 256u
 #define NO_RANK UINT32_MAX
+/* A stage's lane that no other waits for between tiles: start-ups, and what is left at the end. */
+#define LANE_APART (STAGES_MAX - 1)
 #define SLOT_DEPTH 2u /* tiles in flight between two ranks */
 
 /* ---- the ranks that take part, host by host ---------------------------- */
@@ -164,6 +166,8 @@ struct stage {
     double beside_us_per_byte; /* what others carry there, beside one channel of the stage */
     int back;                  /* 1: of the way back, which begins when all pieces are through */
     int in_step;               /* 1: all channels go over the resource at one time */
+    double waits;              /* of pieces: start-ups of a trip, spread over its pieces; the first
+                                  tile has the first of them. 0: each piece has its own */
     int steady;                /* 1: of lanes that meet those of other tiles */
     double load_us;            /* the part of it that the busiest resource sets */
     double alone_load_us;
@@ -350,6 +354,8 @@ double peal_planner_fold_us(const struct planner *planner);
 #define BUILD_EVENTS 4u /* transfers of a lane in flight, and so stage slots they leave from */
 #define BUILD_HOPS 32u
 #define NO_RANK UINT32_MAX
+/* A stage's lane that no other waits for between tiles: start-ups, and what is left at the end. */
+#define LANE_APART (STAGES_MAX - 1)
 
 /* Hops from one rank to others, by their number modulo BUILD_HOPS. */
 struct build_hops {
@@ -677,8 +683,13 @@ peal_status peal_butterfly_messages(const struct butterfly *shape, int blocks,
  * of them store elsewhere, and then fold. */
 void peal_butterfly_lane_rate(const struct planner *planner, struct candidate *candidate,
                               const double *stored, const double *folded);
-/* Adds candidates of 1, 2, 4 ... channels like `candidate`, whose channels take turns with the
- * shapes. */
+/* Of the channels that take turns with nshapes, the share that has this one. */
+double peal_butterfly_shape_share(uint32_t shape, uint32_t nshapes, uint32_t channels);
+/* The next number of channels that is worth a try: 1, 2, 4 ..., and multiples of nshapes, which
+ * load the links alike (of six: 1, 2, 4, 6, 8, 12, 16 ...). */
+uint32_t peal_butterfly_channels(uint32_t channels, uint32_t nshapes);
+/* Adds candidates of so many channels like `candidate`, whose channels take turns with the shapes.
+ */
 peal_status peal_butterfly_enumerate(struct planner *planner, struct candidate candidate,
                                      const struct butterfly *shapes, uint32_t nshapes);
 /* One channel of Bruck's allgather or all-to-all. */

@@ -16,22 +16,28 @@ struct costing {
     struct candidate *candidate;
     const struct level_phase *phase;
     int first; /* the phase that reads the input */
+    int dealt; /* 1: what the root spreads of its own shard has been counted where it deals */
+    int lone;  /* 1: a unit has one holder, the only root of its peers' tree or chain */
     int fine;
     int alike; /* one host's load between hosts is that of all */
     struct level_peers peers;
     struct stage stage;
-    uint64_t away; /* stages of the present phase, bit 1 << stage: another engine carries a hop */
-    int direct;    /* all hops of the stage are loads and stores */
+    uint64_t away;   /* stages of the present phase, bit 1 << stage: another engine carries a hop */
+    int direct;      /* all hops of the stage are loads and stores */
+    double reach_us; /* the longest start-up, and the largest gap, of those that are */
+    double reach_gap_us;
     double share;  /* of the message: one root's piece, in a trip */
     double way_us; /* the longest way to or from any of many roots of a host, start-ups alone */
     double hop_us; /* the longest start-up of the phase's hops, and the largest gap */
     double hop_gap_us;
-    double link_us;  /* a byte over the narrowest of them, alone */
-    uint64_t pushed; /* bit i: other engines move what stage i does */
-    uint32_t queued; /* of them, that a rank has for another engine, in a direct exchange */
-    double told_us;  /* of a single root's phase: the gaps in which children are told */
-    double *at;      /* for each rank: start-ups on the way to it, along a tree with one root */
-    uint32_t placed; /* a peer, which has this place in the present tree; NO_RANK */
+    double link_us;   /* a byte over the narrowest of them, alone */
+    uint64_t pushed;  /* bit i: other engines move what stage i does */
+    uint32_t queued;  /* of them, that a rank has for another engine, in a direct exchange */
+    double loaded_us; /* owners of inputs that are loaded, beside others that are sent, enter, or
+                         are told that they may leave */
+    double told_us;   /* of a single root's phase: the gaps in which children are told */
+    double *at;       /* for each rank: start-ups on the way to it, along a tree with one root */
+    uint32_t placed;  /* a peer, which has this place in the present tree; NO_RANK */
     struct level_place place;
 };
 
@@ -84,6 +90,10 @@ static void add_hop(struct costing *c, uint32_t self, uint32_t peer, double shar
     double link_us = peal_load_alone(&hop.path, hop.scale);
     c->link_us = link_us > c->link_us ? link_us : c->link_us;
     c->direct = c->direct && hop.path.direct;
+    if (!peal_plan_engine_async(hop.engine)) {
+        c->reach_us = hop.alpha_us > c->reach_us ? hop.alpha_us : c->reach_us;
+        c->reach_gap_us = hop.gap_us > c->reach_gap_us ? hop.gap_us : c->reach_gap_us;
+    }
     peal_planner_load(c->planner, &hop, share, hop.scale);
 }
 
@@ -121,6 +131,8 @@ static void add_deputed(struct costing *c, double share)
 static void add_direct(struct costing *c, double share)
 {
     uint32_t self = c->peers.self, queued = 0;
+    if (c->dealt && c->peers.rank[self] == c->planner->request.root)
+        return;
     for (uint32_t i = 0; i < c->peers.n; i++) {
         int sends = c->phase->kind == LEVEL_FOLD ? is_root(c, i) : is_root(c, self);
         struct hop hop;
@@ -180,24 +192,63 @@ static void add_trees(struct costing *c, double share)
         add_hop(c, c->peers.rank[c->peers.self], c->peers.rank[i], c->peers.sent[i] * share);
 }
 
+/* The root of the tree that has the rank. */
+static uint32_t root_of(const struct costing *c, uint32_t rank)
+{
+    const struct level_layout *layout = c->layout;
+    return c->lone ? layout->index_of[layout->holder[layout->unit_of[rank] * layout->shards]]
+                   : c->phase->root;
+}
+
+/* Of a tree with one holder: gaps of what a rank sends to other kids of its, by the same engine,
+ * before it turns to this one. */
+static double earlier_us(struct costing *c, uint32_t from, uint32_t to, const struct hop *to_hop)
+{
+    struct level_place place =
+        peal_level_place(&c->phase->way, root_of(c, from), own_number(c, from, 0));
+    double us = 0;
+    for (uint32_t i = 0; c->phase->kind != LEVEL_FOLD && i < place.kids; i++) {
+        struct hop hop;
+        uint32_t kid = peer_rank(c, from, 0, place.kid[i]);
+        if (kid == to)
+            break;
+        peal_planner_hop(c->planner, from, kid, &hop);
+        us += hop.engine == to_hop->engine ? hop.gap_us : 0;
+    }
+    return us;
+}
+
 /* Depths are taken in the order in which tiles pass them. */
 static void pass_edge(struct costing *c, uint32_t from, uint32_t to)
 {
     struct hop hop;
     peal_planner_hop(c->planner, from, to, &hop);
-    if (c->at[from] + hop.alpha_us > c->at[to])
-        c->at[to] = c->at[from] + hop.alpha_us;
+    double us = hop.alpha_us + (c->lone ? earlier_us(c, from, to, &hop) : 0);
+    if (c->at[from] + us > c->at[to])
+        c->at[to] = c->at[from] + us;
+}
+
+/* Of a peer in a tree of the typical unit, whose root is `root`. */
+static uint32_t depth_of(const struct costing *c, uint32_t root, uint32_t peer)
+{
+    uint32_t depth = 0;
+    if (!c->lone)
+        return peal_level_place(&c->phase->way, root, peer).depth;
+    for (uint32_t at = peer; at != root; depth++)
+        at = peal_level_place(&c->phase->way, root, at).parent;
+    return depth;
 }
 
 /* Along one edge of a tree with a single root, at the given depth. */
 static void add_edge(struct costing *c, uint32_t rank, double share, uint32_t depth)
 {
     uint32_t level = c->phase->level, number = own_number(c, rank, level);
-    if (number != c->placed) {
-        c->place = peal_level_place(&c->phase->way, c->phase->root, number);
+    if (number != c->placed || c->lone) {
+        c->place = peal_level_place(&c->phase->way, root_of(c, rank), number);
         c->placed = number;
     }
-    if (c->place.parent == NO_RANK || c->place.depth != depth)
+    if (c->place.parent == NO_RANK ||
+        (c->lone ? depth_of(c, root_of(c, rank), number) : c->place.depth) != depth)
         return;
     uint32_t parent = peer_rank(c, rank, level, c->place.parent);
     int folds = c->phase->kind == LEVEL_FOLD;
@@ -225,7 +276,8 @@ static void load_phase(struct costing *c, double share, uint32_t depth)
 {
     const struct level_layout *layout = c->layout;
     uint32_t level = c->phase->level;
-    int single = c->phase->way.single, sample = layout->inside[level] || (c->alike && !single);
+    int single = c->phase->way.single || c->lone;
+    int sample = layout->inside[level] || (c->alike && !single);
     c->placed = NO_RANK;
     for (uint32_t i = 0; i < (level ? layout->units * layout->shards : layout->ranks); i++) {
         uint32_t rank = level ? layout->holder[i] : layout->member[i];
@@ -252,15 +304,13 @@ static void begin(struct costing *c, uint32_t lane)
 {
     c->stage = (struct stage){.levels = 1, .lane = lane};
     c->direct = 1;
+    c->reach_us = c->reach_gap_us = 0;
 }
 
 static void end(struct costing *c, double lane_share)
 {
     peal_candidate_stage(c->planner, c->candidate, &c->stage, lane_share / c->candidate->channels);
 }
-
-/* A lane that no other waits for between tiles: start-ups, and what is left at the end of each. */
-#define LANE_APART (STAGES_MAX - 1)
 
 static void apart(struct costing *c, uint32_t levels, double alpha_us)
 {
@@ -297,12 +347,20 @@ static void add_turn(struct costing *c, uint32_t lane, double alpha_us, double f
     double rounds = peal_level_rounds(c->layout, c->phase->level);
     if (!c->fine || candidate->nstages >= STAGES_MAX - 6)
         return;
-    turn.alpha_us = alpha_us / 2 * (loads ? 1 : rounds / candidate->cells);
+    turn.waits = loads ? candidate->cells : rounds;
+    turn.alpha_us = alpha_us / 2 * turn.waits / candidate->cells;
     turn.us_per_byte = stage->us_per_byte + fold_us;
     turn.alone_us_per_byte = stage->alone_us_per_byte + fold_us;
     turn.load_us = stage->load_us;
     turn.resource = stage->resource;
     candidate->stage[candidate->nstages++] = turn;
+}
+
+/* With more peers to send to than transfers may be under way, the next ones wait for the first to
+ * be there: start-ups besides one. */
+static double again_us(const struct costing *c, uint32_t peers, uint32_t events)
+{
+    return peers ? (peers - 1) / events * c->stage.alpha_us : 0;
 }
 
 static void cost_direct(struct costing *c, uint32_t *lane_at)
@@ -319,6 +377,10 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     double told_us = c->direct && (!folds || loads) ? (tells - 1) * c->stage.gap_us : 0;
     c->stage.gap_us *= told_us > 0 || loads ? 0 : gaps(c, n - 1.0);
     c->stage.depth = c->direct ? LEVEL_WINDOW : BURST_EVENTS;
+    if (!c->direct &&
+        c->phase->level) /* what has come from the phase before leaves by few events */
+        told_us = again_us(c, n - 1,
+                           folds && !c->layout->whole && !c->first ? BUILD_EVENTS : BURST_EVENTS);
     /* A fold of inputs waits for their owners to enter, once, then for its loads to return. */
     double enter_us = loads ? c->stage.alpha_us + told_us : 0;
     c->stage.alpha_us += loads ? 0 : told_us;
@@ -340,6 +402,13 @@ static void cost_direct(struct costing *c, uint32_t *lane_at)
     /* Slots of all others, and the own part, into one, when the last has come. */
     if (loads && !c->fine)
         apart(c, 1, enter_us);
+    if (folds && c->first && !c->phase->level && !c->direct && c->reach_us > 0 && !c->fine) {
+        /* Some inputs are loaded: their owners enter before anything is sent, and what has been
+         * sent is folded with loads, there and back. */
+        uint32_t loaded = n - 1 > c->queued ? n - 1 - c->queued : 1;
+        c->loaded_us = c->reach_us + (loaded - 1) * c->reach_gap_us;
+        apart(c, 1, c->loaded_us + c->reach_us);
+    }
     double lane_us = (n + 1) / 2.0 * c->share / c->candidate->channels /
                      (peal_planner_lane_gbs(c->planner) * 1e3);
     add_turn(c, ++*lane_at, alpha_us, folds && !loads ? lane_us : 0, loads);
@@ -388,8 +457,29 @@ static void cost_ring(struct costing *c, uint32_t lane)
                                1.5 * c->share * pieces / c->candidate->channels, 2 * c->share);
 }
 
-static void cost_trees(struct costing *c, uint32_t lane)
+/* In a trip a lane sends a piece for each root, by BUILD_EVENTS transfers at a time, and has no
+ * more than `bits` start-ups to wait for; the first tile has had those. */
+static void turn_trees(struct costing *c, uint32_t lane, uint32_t bits, double alpha_us)
 {
+    struct candidate *candidate = c->candidate;
+    struct stage turn = candidate->stage[candidate->nstages - 1];
+    double rounds = peal_level_rounds(c->layout, c->phase->level);
+    double starts = rounds * ((c->phase->way.n - 1 + BUILD_EVENTS - 1) / BUILD_EVENTS);
+    if (candidate->nstages >= STAGES_MAX - 6)
+        return;
+    turn.levels = 0;
+    turn.lane = lane;
+    turn.depth = 1;
+    turn.gap_us = 0;
+    starts = starts > bits ? starts : bits;
+    turn.waits = starts / bits;
+    turn.alpha_us = alpha_us / 2 * starts / candidate->cells;
+    candidate->stage[candidate->nstages++] = turn;
+}
+
+static void cost_trees(struct costing *c, uint32_t *lane_at)
+{
+    uint32_t lane = *lane_at;
     uint32_t bits = 0, n = c->phase->way.n;
     int folds = c->phase->kind == LEVEL_FOLD;
     while (1u << bits < n)
@@ -406,17 +496,34 @@ static void cost_trees(struct costing *c, uint32_t lane)
     if (c->fine)
         c->stage.alpha_us *= bits;
     c->stage.depth = (c->direct ? LEVEL_WINDOW : 2 * BUILD_EVENTS) * (c->fine ? bits : 1);
-    double lanes = folds ? (c->direct ? 1.5 : 1) : (c->direct ? 1 : 0);
+    double lanes = folds ? (c->direct ? 1.5 : 1) : (c->direct ? 1 : 0), hop_us = c->hop_us;
+    int direct = c->direct;
+    if (c->fine && !direct)
+        c->stage.depth = UINT32_MAX; /* transfers: below */
     end(c, lanes * share * (n - 1));
     one_piece(c);
+    if (c->fine && !direct)
+        turn_trees(c, ++*lane_at, bits, hop_us);
 }
 
 static uint32_t height(const struct costing *c)
 {
-    uint32_t most = 0;
+    uint32_t most = 0, root = c->lone ? root_of(c, c->layout->holder[0]) : c->phase->root;
     for (uint32_t i = 0; i < c->phase->way.n; i++) {
-        uint32_t depth = peal_level_place(&c->phase->way, c->phase->root, i).depth;
+        uint32_t depth = depth_of(c, root, i);
         most = depth > most ? depth : most;
+    }
+    return most;
+}
+
+/* Most kids of a peer at the depth. */
+static uint32_t fan_at(const struct costing *c, uint32_t depth)
+{
+    uint32_t most = 0, root = root_of(c, c->layout->holder[0]);
+    for (uint32_t i = 0; i < c->phase->way.n; i++) {
+        uint32_t kids = peal_level_place(&c->phase->way, root, i).kids;
+        if (depth_of(c, root, i) == depth && kids > most)
+            most = kids;
     }
     return most;
 }
@@ -427,23 +534,29 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
     struct level_phase own = *c->phase, *use = &own;
     const struct level_phase *given = c->phase;
     uint32_t channels = c->candidate->channels;
-    int folds = given->kind == LEVEL_FOLD, trees = given->way.part == PART_TREE ? 2 : 1;
+    int folds = given->kind == LEVEL_FOLD;
+    int trees = given->way.part == PART_TREE && !c->lone ? 2 : 1;
     begin(c, lane);
     for (int tree = 0; tree < trees && tree < (int)channels; tree++) {
         double dealt = trees == 1 ? channels : tree ? channels / 2 : channels - channels / 2;
         use->way.tree = (uint32_t)tree;
-        if (!use->way.fed)
+        if (!use->way.fed && !c->lone)
             use->root = peal_level_tree_root(use->way.n, use->way.tree);
         c->phase = use;
         load_phase(c, c->share * dealt / channels, depth);
     }
     c->phase = given;
     uint32_t fan = trees == 2 ? 2 : given->way.part == PART_DIRECT ? given->way.n - 1 : 1;
+    if (c->lone)
+        fan = fan_at(c, folds ? depth : depth - 1);
     if (c->direct) { /* stored to all children at once, or told by one */
-        c->told_us += folds ? 0 : (fan - 1) * c->stage.gap_us;
+        c->told_us += folds || c->lone ? 0 : (fan - 1) * c->stage.gap_us;
         c->stage.gap_us = 0;
     } else {
-        c->stage.gap_us *= (double)(folds && trees == 2 ? 1 : fan) * channels - 1;
+        double one = folds && trees == 2 ? 1 : fan; /* messages of a channel */
+        c->stage.gap_us *= c->lone ? (folds ? 1 : one) * (channels - 1.0) : one * channels - 1;
+        if (!folds && given->way.part == PART_DIRECT)
+            c->told_us += again_us(c, fan, peal_level_events(c->layout));
     }
     double lanes = folds ? 1 + fan / 2.0 : c->direct ? (1 + fan) / 2.0 : 0;
     /* Results go to outputs, which take any number of tiles; partial sums to finite slots. Each
@@ -451,7 +564,8 @@ static void cost_depth(struct costing *c, uint32_t depth, uint32_t lane)
      * before that of the same piece of the next tile begins. */
     uint32_t runs = c->layout->runs, events = runs > 1 ? BURST_EVENTS : BUILD_EVENTS;
     uint32_t away = folds || events >= runs * fan ? runs : events / fan;
-    c->stage.depth = !c->direct ? away : folds ? LEVEL_TREE_DEPTH * runs : LEVEL_WINDOW;
+    uint32_t slots = c->lone ? SLOT_DEPTH : LEVEL_TREE_DEPTH * runs;
+    c->stage.depth = !c->direct ? away : folds ? slots : LEVEL_WINDOW;
     if (trees == 2 && folds && c->direct)
         c->stage.depth = LEVEL_TREE_DEPTH * runs; /* slots; a transfer has its event until it has
                                                      been delivered, and is the only one */
@@ -509,6 +623,52 @@ static void cost_rooted(struct costing *c, uint32_t *lane)
         set_way(c, first, most, lane);
 }
 
+/* The sums of the root's kids and its own input, into its output. */
+static void fold_at_root(struct costing *c, uint32_t lane)
+{
+    struct stage fold = {.levels = 1, .lane = lane, .depth = LEVEL_WINDOW};
+    double kids = fan_at(c, 0);
+    if (c->candidate->nstages >= STAGES_MAX - 6)
+        return;
+    peal_candidate_stage(c->planner, c->candidate, &fold, 0);
+    peal_stage_fold(c->planner, &c->candidate->stage[c->candidate->nstages - 1],
+                    (kids + 2) / 2 * c->share / c->candidate->channels, (kids + 1) * c->share);
+}
+
+/* A slot is free again when its sum has gone on to the next: of SLOT_DEPTH tiles one takes both
+ * hops, and a start-up there and back. */
+static void turn_lone(struct costing *c, uint32_t first, uint32_t levels, uint32_t lane)
+{
+    struct candidate *candidate = c->candidate;
+    struct stage turn = {.lane = lane, .depth = 1, .alpha_us = c->hop_us / SLOT_DEPTH};
+    for (uint32_t i = first; i + 1 < first + levels; i++) {
+        const struct stage *low = &candidate->stage[i], *high = low + 1;
+        double us = (low->us_per_byte + high->us_per_byte) / SLOT_DEPTH;
+        if (us < turn.us_per_byte)
+            continue;
+        turn.us_per_byte = us;
+        turn.alone_us_per_byte = (low->alone_us_per_byte + high->alone_us_per_byte) / SLOT_DEPTH;
+        turn.load_us = (low->load_us + high->load_us) / SLOT_DEPTH;
+        turn.resource = low->resource;
+    }
+    if (turn.us_per_byte > 0 && candidate->nstages < STAGES_MAX - 6)
+        candidate->stage[candidate->nstages++] = turn;
+}
+
+/* Of all peers one has a shard: tiles follow each other along its tree or chain, each rank's lane
+ * one step behind that of its parent. */
+static void cost_lone(struct costing *c, uint32_t *lane)
+{
+    uint32_t first = c->candidate->nstages;
+    c->lone = 1;
+    cost_rooted(c, lane);
+    if (c->phase->kind == LEVEL_FOLD) {
+        turn_lone(c, first, height(c), ++*lane);
+        fold_at_root(c, ++*lane);
+    }
+    c->lone = 0;
+}
+
 /* In each step every peer that takes part sends once, or is sent to once: of hosts that are all
  * alike one stands for all. */
 static void load_step(struct costing *c, uint32_t k, uint32_t steps)
@@ -551,6 +711,24 @@ static void lane_holds(struct costing *c, double us)
     stage->alone_us_per_byte = us > stage->alone_us_per_byte ? us : stage->alone_us_per_byte;
 }
 
+/* While the root deals, it spreads its own shard, over the same links. */
+static void add_own(struct costing *c)
+{
+    const struct level_layout *layout = c->layout;
+    uint32_t root = c->planner->request.root, unit = layout->unit_of[root];
+    if (c->phase->kind != LEVEL_SCATTER || layout->part[0] != PART_DIRECT || layout->units > 1 ||
+        layout->shards < 2 || layout->shard_of[root] == NO_RANK || c->fine)
+        return;
+    c->dealt = 1;
+    for (uint32_t i = layout->first[unit]; i < layout->first[unit + 1]; i++) {
+        struct hop hop;
+        if (layout->member[i] == root)
+            continue;
+        peal_planner_hop(c->planner, root, layout->member[i], &hop);
+        peal_planner_load(c->planner, &hop, c->share, hop.scale);
+    }
+}
+
 /* Between the root and the holders of its unit. */
 static void cost_root(struct costing *c, uint32_t lane)
 {
@@ -571,6 +749,7 @@ static void cost_root(struct costing *c, uint32_t lane)
         double link_us = peal_load_alone(&hop.path, hop.scale);
         in_turn += share * (link_us > lane_us ? link_us : lane_us);
     }
+    add_own(c);
     c->stage.gap_us *= layout->shards - 1.0;
     c->stage.depth = LEVEL_WINDOW;
     end(c, c->phase->kind == LEVEL_SCATTER ? 1 + c->share : c->share);
@@ -590,7 +769,8 @@ static void cost_handshake(struct costing *c, uint32_t phases, double way_us, do
     case PEAL_ALLREDUCE:
         return;
     case PEAL_REDUCE_SCATTER:
-        apart(c, phases == 1 && c->direct, most_us);
+        apart(c, phases == 1 && (c->direct || c->loaded_us > 0),
+              c->direct ? most_us : c->loaded_us);
         return;
     case PEAL_ALLGATHER:
         apart(c, 1, most_us);
@@ -619,6 +799,7 @@ static double flat_us(struct costing *c)
                              c->peers.rank[folds ? i : root], &hop);
             int async = peal_plan_engine_async(hop.engine) != 0;
             double us = hop.alpha_us + (folds ? told_us[async] : 0);
+            us += async ? (c->candidate->channels - 1) * hop.gap_us : 0;
             most = us > most ? us : most;
             told_us[async] += hop.gap_us * (async ? c->candidate->channels : 1);
         }
@@ -661,12 +842,15 @@ static void cost_phase(struct costing *c, const struct level_phase *phase, uint3
         cost_rooted(c, lane);
     else if (phase->way.part == PART_DIRECT)
         cost_direct(c, lane);
+    else if (!c->fine && !phase->level && roots(c) == 1)
+        cost_lone(c, lane);
     else if (phase->way.part == PART_RING)
         cost_ring(c, *lane);
     else
-        cost_trees(c, *lane);
+        cost_trees(c, lane);
     for (uint32_t i = first; i < c->candidate->nstages; i++) {
-        c->candidate->stage[i].back = phase->kind == LEVEL_SPREAD;
+        /* Pieces that each go all the way by themselves come back while others are on their way. */
+        c->candidate->stage[i].back = phase->kind == LEVEL_SPREAD && layout->runs == 1;
         if (!c->direct)
             c->pushed |= 1ull << i;
     }
@@ -727,31 +911,112 @@ static void cost_barrier(struct costing *c)
 
 /* ---- gather and scatter ---------------------------------------------------------------------- */
 
-/* Between the ranks of other units and the heads of their rails, and between those and the root. */
-static void cost_rails(struct costing *c)
+/* A block of each rank between ranks of other units and the heads of their rails, or of all units
+ * between those and the root: the hop there, and what the root's lanes take for storing one block
+ * after the other, a byte of the message. */
+static peal_status load_rails(struct costing *c, int inner, struct traffic *traffic,
+                              double *in_turn)
 {
     const struct level_layout *layout = c->layout;
     uint32_t root = c->planner->request.root, home = layout->unit_of[root];
     int gathers = c->planner->request.collective == PEAL_GATHER;
-    double share = 1.0 / layout->ranks, alpha_us = 0;
-    for (int inner = 0; inner < 2; inner++) {
-        begin(c, (uint32_t)inner);
-        for (uint32_t i = 0; i < layout->units * layout->shards; i++) {
-            uint32_t rank = layout->holder[i],
-                     head = layout->holder[home * layout->shards + i % layout->shards];
-            int at_home = i / layout->shards == home;
-            uint32_t to = inner ? root : head;
-            if (rank == to || at_home != inner)
-                continue;
-            add_hop(c, gathers ? rank : to, gathers ? to : rank,
-                    inner ? share * layout->units : share);
-        }
-        c->stage.depth = inner ? LEVEL_WINDOW : 2 * BUILD_EVENTS;
-        c->stage.gap_us *= c->candidate->channels;
-        alpha_us = c->stage.alpha_us > alpha_us ? c->stage.alpha_us : alpha_us;
-        end(c, !inner ? 0 : gathers ? share * layout->units : 1);
+    double share = 1.0 / layout->ranks, blocks = inner ? layout->units : 1;
+    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3) / c->candidate->channels;
+    *in_turn = share * lane_us * blocks;
+    PEAL_TRY(peal_traffic_init(traffic, c->planner));
+    for (uint32_t i = 0; i < layout->units * layout->shards; i++) {
+        uint32_t rank = layout->holder[i];
+        uint32_t head = layout->holder[home * layout->shards + i % layout->shards];
+        uint32_t to = inner ? root : head;
+        struct hop hop;
+        if (rank == to || (i / layout->shards == home) != inner)
+            continue;
+        add_hop(c, gathers ? rank : to, gathers ? to : rank, share * blocks);
+        peal_planner_hop(c->planner, gathers ? rank : to, gathers ? to : rank, &hop);
+        peal_traffic_add(traffic, gathers ? rank : to, &hop, (uint32_t)blocks, share);
+        double link_us = peal_load_alone(&hop.path, hop.scale);
+        if (!peal_plan_engine_async(hop.engine))
+            *in_turn += share * blocks * (link_us > lane_us ? link_us : lane_us);
     }
-    apart(c, 2, alpha_us);
+    return PEAL_OK;
+}
+
+/*
+ * What a tile waits for. Gathered, a rank's slot at its head is free when the tile has gone on to
+ * the root, and its word of that comes back between the hosts. Scattered, the root's slot at a head
+ * is free when the tile has left for its rank, and a head's transfers use their events again when
+ * what they moved is there.
+ */
+static void turn_rails(struct costing *c, const struct stage *outer, const struct stage *inner)
+{
+    struct candidate *candidate = c->candidate;
+    int gathers = c->planner->request.collective == PEAL_GATHER;
+    uint32_t others = c->layout->units - 1;
+    double channels = candidate->channels;
+    double own_us = inner->us_per_byte / c->layout->units;
+    double outer_us = outer->us_per_byte / (gathers ? 1 : others);
+    double both_us = outer_us + own_us * (inner->lane_bound ? channels : 1);
+    struct stage turn = {.depth = 1, .lane = 2, .resource = outer->resource};
+    turn.alpha_us = (gathers ? outer->alpha_us : inner->alpha_us) / SLOT_DEPTH;
+    turn.us_per_byte = both_us / SLOT_DEPTH;
+    turn.beside_us_per_byte = outer_us * (1 - 1 / channels) / SLOT_DEPTH;
+    turn.load_us = outer->load_us / SLOT_DEPTH;
+    turn.alone_us_per_byte = turn.us_per_byte;
+    candidate->stage[candidate->nstages++] = turn;
+    if (gathers)
+        return;
+    turn.lane = 3;
+    turn.beside_us_per_byte = 0;
+    double at_once = others < BUILD_EVENTS ? others : BUILD_EVENTS;
+    turn.alpha_us = outer->alpha_us / 2 * others / at_once;
+    turn.us_per_byte = turn.alone_us_per_byte = outer->us_per_byte / at_once;
+    candidate->stage[candidate->nstages++] = turn;
+}
+
+/* More blocks than a head has slots for: the rank of each is told when one is free again, in turns
+ * of half of them. More than it has transfers for: the next ones follow the first, while the root
+ * deals out others. */
+static double queue_us(const struct costing *c, const struct stage *outer,
+                       const struct stage *inner)
+{
+    double others = c->layout->units - 1.0, slots = c->layout->inbox_width[1];
+    if (c->planner->request.collective == PEAL_GATHER)
+        return others > slots ? 2 * (others - slots) / ((slots + 1) / 2) * outer->alpha_us : 0;
+    double sent_us = (double)((c->layout->units - 2) / BUILD_EVENTS) * outer->alpha_us;
+    double gap_us = inner->gap_us > outer->gap_us ? inner->gap_us : outer->gap_us;
+    return sent_us > gap_us ? sent_us - gap_us : 0;
+}
+
+static peal_status cost_rails(struct costing *c)
+{
+    int gathers = c->planner->request.collective == PEAL_GATHER;
+    struct stage way[2] = {{0}};
+    double told_us = 0;
+    for (int i = 0; i < 2; i++) {
+        int inner = gathers ? i : !i;
+        struct traffic traffic;
+        double in_turn;
+        begin(c, (uint32_t)inner);
+        c->hop_gap_us = 0;
+        PEAL_TRY(load_rails(c, inner, &traffic, &in_turn));
+        c->stage.gap_us = peal_traffic_gap(&traffic, c->candidate->channels);
+        peal_traffic_free(&traffic);
+        c->stage.depth = LEVEL_WINDOW;
+        end(c, inner && gathers ? (double)c->layout->units / c->layout->ranks : inner ? 1 : 0);
+        struct stage *to = &c->candidate->stage[c->candidate->nstages - 1];
+        if (inner && !gathers && in_turn > to->us_per_byte)
+            to->us_per_byte = to->alone_us_per_byte = in_turn;
+        told_us += to->alpha_us;
+        if (!inner) /* a head tells all, or each rank tells its head */
+            told_us += c->hop_gap_us *
+                       ((gathers ? c->layout->units - 1.0 : 1) * c->candidate->channels - 1);
+        told_us += inner ? 0 : queue_us(c, to, &way[1]);
+        way[inner] = *to;
+    }
+    /* Those who send are told that they may leave, those who receive tell that they are there. */
+    apart(c, 1, told_us);
+    turn_rails(c, &way[0], &way[1]);
+    return PEAL_OK;
 }
 
 /* Whose phases stand for all: a holder in the root's unit, or in one with more ranks, whose part
@@ -774,6 +1039,7 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
                         .fine = candidate->cells > 1,
                         .alike = all_alike(&planner->group)};
     struct level_phase phase[LEVEL_PHASES];
+    peal_status status = PEAL_OK;
     uint32_t root = planner->request.root, lane = 0;
     uint32_t rank = typical_rank(layout, root);
     PEAL_TRY(peal_level_peers_init(&c.peers, layout, peal_level_most_peers(layout)));
@@ -785,7 +1051,7 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
     if (planner->request.collective == PEAL_BARRIER) {
         cost_barrier(&c);
     } else if (layout->rails) {
-        cost_rails(&c);
+        status = cost_rails(&c);
     } else {
         uint32_t count =
             peal_level_phases(layout, planner->request.collective, root, 0, rank, phase);
@@ -803,5 +1069,5 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
     set_beside(&c);
     peal_free(planner->ctx, c.at, planner->group.n * sizeof *c.at);
     peal_level_peers_free(&c.peers, layout);
-    return PEAL_OK;
+    return status;
 }

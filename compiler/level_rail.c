@@ -95,7 +95,7 @@ static void gather_send(const struct rail *r, uint32_t i)
     peal_build_lane(r->b);
     peal_build_section(r->b, 1);
     if (r->credits && (i > r->window || r->b->plan->tile_bytes))
-        peal_build_wait(r->b, head, outer_sem(r, LEVEL_SEM_CREDIT), i > r->window ? 0 : 1);
+        peal_build_wait(r->b, head, outer_sem(r, LEVEL_SEM_CREDIT), i > r->window ? 0 : SLOT_DEPTH);
     peal_build_push(r->b, chunk_of(r, self), user(r, self, PLAN_BUF_IN, self), slot_of(r, head, i),
                     outer_sem(r, LEVEL_SEM_FOLD));
     peal_build_drain(r->b);

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far the planner's closed forms are from the simulation of the plans they choose.
 
-model_vs_sim.py PEAL [--table FILE] [TOPOLOGY.xml ...]: for every topology (default: the corpus,
-then the examples), collective and algorithm at eight sizes, predicted over simulated time: the
-median and the 95th percentile of the differences, those of each algorithm, and the worst ten, each
-with what the model charges against what the simulation spent its time on. --table: all of them, a
-line each, between tabs.
+model_vs_sim.py PEAL [TOPOLOGY.xml ...]: for every topology (default: the corpus, then the
+examples), collective and algorithm at eight sizes, predicted over simulated time: the median and the
+95th percentile of the differences, those of each algorithm, and the worst ten, each with what the
+model charges against what the simulation spent its time on.
+
+In parts: -c and -a take one collective or algorithm, --part I/N the I-th of every N topologies.
+--table FILE writes all points, a line each, between tabs; --join FILE... reads such tables instead
+of simulating, and sums them up. --median and --p95 (in %): fails above them.
 """
 import argparse
 import glob
@@ -41,9 +44,9 @@ def ask(peal, verb, point):
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 
-def compare(peal, path, collective, algorithm):
+def compare(peal, path, collective, algorithm, sizes):
     """(difference, point, result) at all sizes."""
-    for size in SIZES:
+    for size in sizes:
         point = (path, collective, algorithm, size)
         try:
             result = ask(peal, "sim", point)
@@ -87,49 +90,88 @@ def percentile(values, share):
 
 
 def summarise(found):
+    """Prints it; returns the median and the 95th percentile, in %."""
     plain, by_algorithm = sorted(abs(f[0]) for f in found), {}
-    print("%d compared: median %.1f %%, p95 %.1f %%" %
-          (len(plain), percentile(plain, 0.5), percentile(plain, 0.95)))
-    for d, point, _ in found:
+    median, p95 = percentile(plain, 0.5), percentile(plain, 0.95)
+    above = sum(1 for d in plain if d > 0.15)
+    print("%d compared: median %.2f %%, p95 %.1f %%, %d above 15 %%" %
+          (len(plain), median, p95, above))
+    for d, point in found:
         by_algorithm.setdefault(point[1:3], []).append(abs(d))
     for key, values in sorted(by_algorithm.items()):
         values.sort()
         print("  %-15s %-13s %4d  median %5.1f %%  p95 %5.1f %%  worst %5.1f %%" %
               (*key, len(values), percentile(values, 0.5), percentile(values, 0.95),
                percentile(values, 1)))
+    return median, p95
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("peal")
-    parser.add_argument("--table")
-    parser.add_argument("topologies", nargs="*")
-    args = parser.parse_intermixed_args()
+def topologies(args):
     root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
     corpus = os.environ.get("PEAL_CORPUS", os.path.join(root, "..", "shared", "corpus"))
     files = args.topologies or (
         sorted(glob.glob(os.path.join(corpus, "nccl-topo", "*.xml"))) +
         sorted(glob.glob(os.path.join(root, "examples", "topologies", "*.xml"))))
+    part, parts = (int(x) for x in args.part.split("/"))
+    return files[part - 1::parts]
+
+
+def simulated(args):
+    """(difference, point) of all that were asked for."""
     table = open(args.table, "w", encoding="utf-8") if args.table else None
-    found = []
-    for path in files:
+    for path in topologies(args):
         name = os.path.basename(path)
         for collective, algorithms in SERVED.items():
             for algorithm in algorithms:
-                if algorithm not in LARGE.get(name, [algorithm]):
+                if (args.collective not in (None, collective) or
+                        args.algorithm not in (None, algorithm) or
+                        algorithm not in LARGE.get(name, [algorithm])):
                     continue
-                for d, point, result in compare(args.peal, path, collective, algorithm):
-                    found.append((d, point, result))
+                for d, point, result in compare(args.peal, path, collective, algorithm,
+                                                args.sizes.split(",")):
+                    yield d, point
                     if table:
-                        print("%+.4f" % d, name, *point[1:], "%.3f" % result["time_us"],
+                        print("%+.4f" % d, *point, "%.3f" % result["time_us"],
                               result["detail"], sep="\t", file=table, flush=True)
+
+
+def joined(paths):
+    for path in paths:
+        with open(path, encoding="utf-8") as table:
+            for line in table:
+                fields = line.rstrip("\n").split("\t")
+                yield float(fields[0]), tuple(fields[1:5])
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("peal")
+    parser.add_argument("-c", "--collective", choices=SERVED)
+    parser.add_argument("-a", "--algorithm")
+    parser.add_argument("--sizes", default=",".join(SIZES))
+    parser.add_argument("--part", default="1/1")
+    parser.add_argument("--table")
+    parser.add_argument("--join", nargs="+", default=[])
+    parser.add_argument("--worst", type=int, default=10)
+    parser.add_argument("--median", type=float, default=float("inf"))
+    parser.add_argument("--p95", type=float, default=float("inf"))
+    parser.add_argument("topologies", nargs="*")
+    return parser.parse_intermixed_args()
+
+
+def main():
+    args = arguments()
+    found = list(joined(args.join) if args.join else simulated(args))
     if not found:
         sys.exit("nothing could be compared")
-    summarise(found)
-    print("worst:")
-    for d, point, result in sorted(found, key=lambda f: -abs(f[0]))[:10]:
+    median, p95 = summarise(found)
+    if args.worst:
+        print("worst:")
+    for d, point in sorted(found, key=lambda f: -abs(f[0]))[:args.worst]:
         print("  %+7.1f %%  %s %s %s %s" % (100 * d, os.path.basename(point[0]), *point[1:]))
-        explain(args.peal, point, result)
+        explain(args.peal, point, ask(args.peal, "sim", point))
+    if median > args.median or p95 > args.p95:
+        sys.exit("above %g %% (median) or %g %% (p95)" % (args.median, args.p95))
 
 
 if __name__ == "__main__":

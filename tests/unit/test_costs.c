@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The planner's costs against the simulation of the plans: a sample of what
+ * tests/bench/model_vs_sim.py compares in full, every collective and algorithm on machines of each
+ * kind, at a size each that takes turns. The median and the 95th percentile of the differences are
+ * bounded; what the ends of the distribution are made of is in docs/costs.md.
+ */
+#include "support.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MEDIAN_MOST 0.05
+#define P95_MOST 0.15
+#define POINTS_MAX 1024
+
+static struct test_heap heap;
+static peal_ctx *ctx;
+static double difference[POINTS_MAX];
+static uint32_t points;
+
+struct served {
+    peal_collective collective;
+    const char *algorithms[12];
+};
+
+static const struct served served[] = {
+    {PEAL_ALLREDUCE,
+     {"oneshot", "twoshot", "doubling", "halving", "swing", "tree", "ring", "hierarchical",
+      "star"}},
+    {PEAL_REDUCE_SCATTER, {"direct", "halving", "ring", "hierarchical"}},
+    {PEAL_ALLGATHER, {"direct", "bruck", "halving", "ring", "hierarchical"}},
+    {PEAL_BROADCAST, {"direct", "halving", "tree", "chain", "hierarchical"}},
+    {PEAL_REDUCE, {"direct", "halving", "tree", "chain", "hierarchical"}},
+    {PEAL_ALLTOALL, {"direct", "bruck", "twohop"}},
+    {PEAL_SCATTER, {"direct", "tree", "hierarchical"}},
+    {PEAL_GATHER, {"direct", "tree", "hierarchical"}},
+};
+
+static void compare(const peal_fabric *fabric, const char *machine, peal_collective collective,
+                    const char *algorithm, uint64_t bytes)
+{
+    peal_request request = PEAL_REQUEST_INIT;
+    peal_sim_info info = {.size = sizeof info};
+    peal_table *table;
+    peal_sim *sim;
+    request.collective = collective;
+    request.algorithm = algorithm;
+    request.min_bytes = request.max_bytes = bytes;
+    if (peal_table_plan(ctx, fabric, &request, NULL, &table) != PEAL_OK)
+        return; /* it does not serve so many ranks, or so many bytes */
+    ck_assert_int_eq(peal_table_compile(table, fabric, NULL), PEAL_OK);
+    ck_assert_int_eq(peal_simulate(ctx, fabric, table, 0, NULL, NULL, &sim), PEAL_OK);
+    ck_assert_int_eq(peal_sim_get(sim, &info), PEAL_OK);
+    ck_assert(info.model_us > 0 && info.time_us > 0 && points < POINTS_MAX);
+    double ratio = info.model_us / info.time_us;
+    difference[points++] = fabs(ratio - 1);
+    if (fabs(ratio - 1) > P95_MOST)
+        printf("%+.1f %%: %s %s %s %llu\n", 100 * (ratio - 1), machine,
+               peal_collective_name(collective), algorithm, (unsigned long long)bytes);
+    peal_sim_destroy(sim);
+    peal_table_destroy(table);
+}
+
+/* turn: which size the first algorithm has. */
+static void all_algorithms(const char *path, uint32_t turn)
+{
+    static const uint64_t sizes[] = {256, 4 << 10, 32 << 10, 256 << 10, 1 << 20, 8 << 20};
+    peal_fabric *fabric;
+    if (!path || peal_fabric_load(ctx, path, NULL, &fabric) != PEAL_OK)
+        return; /* no corpus here */
+    for (size_t s = 0; s < sizeof served / sizeof served[0]; s++)
+        for (size_t a = 0; served[s].algorithms[a]; a++)
+            compare(fabric, path, served[s].collective, served[s].algorithms[a],
+                    sizes[turn++ % (sizeof sizes / sizeof sizes[0])]);
+    peal_fabric_destroy(fabric);
+}
+
+static int rising(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+START_TEST(costs_are_what_the_simulation_takes)
+{
+    static const char *const examples[] = {
+        "examples/topologies/dgx-h100.xml",       "examples/topologies/dgx-a100.xml",
+        "examples/topologies/dgx1-v100.xml",      "examples/topologies/pcie-8gpu.xml",
+        "examples/topologies/slingshot-4gpu.xml", "examples/topologies/cluster-h100-2.xml"};
+    static const char *const corpus[] = {
+        "nccl-topo/topo_8p_940.xml",         "nccl-topo/adpdit_8x4090.xml",
+        "nccl-topo/azure_ncv4_a100pcie.xml", "nccl-topo/azure_ndv2_v100.xml",
+        "nccl-topo/topo_4p_940.xml",         "nccl-topo/timez_2xa100_nvlink.xml",
+        "nccl-topo/topo_8p_pcie.xml"};
+    for (uint32_t i = 0; i < sizeof examples / sizeof examples[0]; i++)
+        all_algorithms(test_source_path(examples[i]), i);
+    for (uint32_t i = 0; i < sizeof corpus / sizeof corpus[0]; i++)
+        all_algorithms(test_corpus_path(corpus[i]), i + 3);
+    ck_assert_uint_ge(points, 180);
+    qsort(difference, points, sizeof difference[0], rising);
+    double median = difference[points / 2], p95 = difference[(points - 1) * 95 / 100];
+    printf("%u plans: median %.2f %%, 95th percentile %.1f %%\n", points, 100 * median, 100 * p95);
+    ck_assert_msg(median < MEDIAN_MOST && p95 < P95_MOST, "median %.1f %%, 95th percentile %.1f %%",
+                  100 * median, 100 * p95);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *all = tcase_create("costs");
+    tcase_set_timeout(all, 120);
+    tcase_add_test(all, costs_are_what_the_simulation_takes);
+    Suite *suite = suite_create("costs");
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    ctx = test_ctx(&heap);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    peal_ctx_destroy(ctx);
+    int failed = srunner_ntests_failed(runner) + (heap.blocks != 0);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
