@@ -5,7 +5,8 @@
  */
 #include "packed.h"
 
-#define EVEN_CHUNKS_MAX 512u
+#include <string.h>
+
 #define MEETING_TILE (64u << 10)
 #define MEETING_LANES 4             /* of a link, of which some move at any time */
 #define ENTER_LANE (STAGES_MAX - 1) /* of a stage that runs once, not for each tile */
@@ -96,7 +97,7 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
     c->up[at] = way == PACKED_UP;
     c->lane[at] = way == PACKED_UP
                       ? depth
-                      : peal_packed_leaf_lane(packed) + depth - 1 - packed->way[PACKED_DOWN].levels;
+                      : peal_packed_leaf_kind(packed) + depth - 1 - packed->way[PACKED_DOWN].levels;
     if (way == PACKED_DOWN && depth == 1 && packed->way[PACKED_UP].levels)
         c->lane[at] = 0;
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
@@ -298,18 +299,113 @@ struct lane_work {
     uint32_t used;
 };
 
-static void add_seat(const struct costing *c, int way, uint32_t chunk, uint32_t rank,
-                     struct lane_work *lane, double *fold_us)
+struct measuring {
+    const struct costing *c;
+    struct lane_work *lane; /* [kind x lanes + group], of one rank */
+    double *folds;          /* [kind]: its reducing unit, over all channels */
+};
+
+static struct lane_work *lane_of(const struct measuring *m, uint32_t kind, uint32_t group)
+{
+    struct lane_work *lane = &m->lane[kind * m->c->packed->lanes + group];
+    lane->used = 1;
+    return lane;
+}
+
+static void add_up(const struct measuring *m, uint32_t chunk, uint32_t rank)
+{
+    const struct packed *packed = m->c->packed;
+    const struct seat *seat = peal_packed_seat(packed, PACKED_UP, chunk, rank);
+    double share = peal_packed_share(packed, chunk);
+    struct lane_work *lane =
+        lane_of(m, seat->depth, peal_packed_group(packed, PACKED_UP, chunk, rank));
+    lane->us += m->c->seat_us[PACKED_UP][seat - packed->way[PACKED_UP].seat] * share;
+    lane->messages += seat->parent != NO_RANK;
+    if (seat->children)
+        m->folds[seat->depth] += (1 + seat->children) * share * peal_planner_fold_us(m->c->planner);
+}
+
+/* A lane's hops down from one seat: it reads once, and stores to all that it serves; the root's
+ * output too, by the lane of the first. */
+static double serving_us(const struct costing *c, const struct seat *seat, uint32_t chunk,
+                         uint32_t rank, uint32_t first)
 {
     const struct packed *packed = c->packed;
-    const struct seat *seat = peal_packed_seat(packed, way, chunk, rank);
+    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
+    uint32_t group = peal_packed_group(packed, PACKED_DOWN, chunk, child[first]);
+    double link_us = 0, touched = 1 + (seat->parent == NO_RANK && first == 0);
+    for (uint32_t i = first; i < seat->children; i++) {
+        const struct packed_link *link = peal_packed_link(packed, PACKED_DOWN, child[i], rank);
+        if (peal_packed_group(packed, PACKED_DOWN, chunk, child[i]) != group || !link->stores)
+            continue;
+        touched += 1;
+        link_us = larger(link_us, (double)link->ps * 1e-12);
+    }
+    return touched > 1 ? larger(touched / 2 / (peal_planner_lane_gbs(c->planner) * 1e3), link_us)
+                       : 0;
+}
+
+/* 1: no child before has the same lane. */
+static int first_of_lane(const struct packed *packed, uint32_t chunk, const uint32_t *child,
+                         uint32_t at)
+{
+    uint32_t group = peal_packed_group(packed, PACKED_DOWN, chunk, child[at]);
+    for (uint32_t i = 0; i < at; i++)
+        if (peal_packed_group(packed, PACKED_DOWN, chunk, child[i]) == group)
+            return 0;
+    return 1;
+}
+
+static void add_down(const struct measuring *m, uint32_t chunk, uint32_t rank)
+{
+    const struct packed *packed = m->c->packed;
+    const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, rank);
+    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
+    uint32_t kind = peal_packed_kind(packed, PACKED_DOWN, seat);
     double share = peal_packed_share(packed, chunk);
-    int root_folds = way == PACKED_UP && seat->parent == NO_RANK;
-    lane->us += c->seat_us[way][seat - packed->way[way].seat] * share;
-    lane->messages += way == PACKED_UP && !root_folds;
-    lane->used = 1;
-    if (way == PACKED_UP && seat->children)
-        *fold_us += (1 + seat->children) * share * peal_planner_fold_us(c->planner);
+    if (seat->depth == 0 && packed->way[PACKED_UP].levels)
+        return; /* done with the fold */
+    if (!seat->children) {
+        (void)lane_of(m, kind, peal_packed_leaf_group(packed, chunk));
+        return;
+    }
+    if (!packed->by_link) {
+        lane_of(m, kind, peal_packed_group(packed, PACKED_DOWN, chunk, child[0]))->us +=
+            m->c->seat_us[PACKED_DOWN][seat - packed->way[PACKED_DOWN].seat] * share;
+        return;
+    }
+    for (uint32_t i = 0; i < seat->children; i++)
+        if (first_of_lane(packed, chunk, child, i))
+            lane_of(m, kind, peal_packed_group(packed, PACKED_DOWN, chunk, child[i]))->us +=
+                serving_us(m->c, seat, chunk, rank, i) * share;
+}
+
+static double add_rank(const struct measuring *m, uint32_t rank, struct work *work, uint32_t *lanes)
+{
+    const struct packed *packed = m->c->packed;
+    uint32_t kinds = peal_packed_lane_kinds(packed);
+    double sum = 0;
+    *lanes = 0;
+    memset(m->lane, 0, (size_t)kinds * packed->lanes * sizeof *m->lane);
+    for (uint32_t k = 0; k < kinds; k++)
+        m->folds[k] = 0;
+    for (uint32_t chunk = 0; chunk < peal_packed_chunks(packed); chunk++) {
+        if (packed->way[PACKED_UP].levels)
+            add_up(m, chunk, rank);
+        if (packed->way[PACKED_DOWN].levels)
+            add_down(m, chunk, rank);
+    }
+    for (uint32_t i = 0; i < kinds * packed->lanes; i++) {
+        struct work *to = &work[i / packed->lanes];
+        *lanes += m->lane[i].used;
+        to->us = larger(to->us, m->lane[i].us);
+        to->messages = to->messages > m->lane[i].messages ? to->messages : m->lane[i].messages;
+    }
+    for (uint32_t k = 0; k < kinds; k++) {
+        sum += m->folds[k];
+        work[k].fold_us = larger(work[k].fold_us, m->folds[k]);
+    }
+    return sum;
 }
 
 /* work[kind of lane]; returns the lanes of a rank; all_us: the busiest rank's reducing unit. room:
@@ -317,40 +413,15 @@ static void add_seat(const struct costing *c, int way, uint32_t chunk, uint32_t 
 static uint32_t measure(const struct costing *c, struct work *work, struct lane_work *room,
                         double *all_us)
 {
-    const struct packed *packed = c->packed;
-    uint32_t kinds = peal_packed_lane_kinds(packed), most = 0;
-    uint32_t per_rank = kinds * packed->channels;
+    double folds[2 * PACKED_LEVELS_MAX + 2];
+    struct measuring m = {.c = c, .lane = room, .folds = folds};
+    uint32_t most = 0;
     *all_us = 0;
-    for (uint32_t k = 0; k < kinds; k++)
+    for (uint32_t k = 0; k < peal_packed_lane_kinds(c->packed); k++)
         work[k] = (struct work){0};
-    for (uint32_t r = 0; r < packed->n; r++) {
-        uint32_t lanes = 0;
-        double folds[2 * PACKED_LEVELS_MAX + 2] = {0}, sum = 0;
-        for (uint32_t i = 0; i < per_rank; i++)
-            room[i] = (struct lane_work){0};
-        for (uint32_t chunk = 0; chunk < peal_packed_chunks(packed); chunk++)
-            for (int w = 0; w < PACKED_WAYS; w++) {
-                if (!packed->way[w].levels)
-                    continue;
-                const struct seat *seat = peal_packed_seat(packed, w, chunk, r);
-                uint32_t kind = peal_packed_lane(packed, w, seat);
-                if (w == PACKED_DOWN && seat->depth == 0 && packed->way[PACKED_UP].levels)
-                    continue; /* done with the fold */
-                add_seat(c, w, chunk, r,
-                         &room[kind * packed->channels + peal_packed_channel(packed, chunk)],
-                         &folds[kind]);
-            }
-        for (uint32_t i = 0; i < per_rank; i++) {
-            struct work *to = &work[i / packed->channels];
-            lanes += room[i].used;
-            to->us = room[i].us > to->us ? room[i].us : to->us;
-            to->messages = room[i].messages > to->messages ? room[i].messages : to->messages;
-        }
-        for (uint32_t k = 0; k < kinds; k++) {
-            sum += folds[k];
-            work[k].fold_us = folds[k] > work[k].fold_us ? folds[k] : work[k].fold_us;
-        }
-        *all_us = sum > *all_us ? sum : *all_us;
+    for (uint32_t r = 0; r < c->packed->n; r++) {
+        uint32_t lanes;
+        *all_us = larger(*all_us, add_rank(&m, r, work, &lanes));
         most = most > lanes ? most : lanes;
     }
     return most;
@@ -424,7 +495,8 @@ static double meeting(const struct costing *c, const struct candidate *candidate
     int flat = c->packed->way[PACKED_UP].levels <= 1 && c->packed->way[PACKED_DOWN].levels <= 1;
     int even = channels % turns == 0 || turns % channels == 0;
     int waits = candidate->tile_bytes && candidate->tile_bytes < MEETING_TILE && channels <= turns;
-    if (channels == 1 || turns == 1 || c->meets_us[stage] <= 0 || (flat && even && !waits))
+    if (c->packed->by_link || channels == 1 || turns == 1 || c->meets_us[stage] <= 0 ||
+        (flat && even && !waits))
         return 1;
     if (c->packed->blocks == 1)
         return in_step(c, stage);
@@ -478,58 +550,94 @@ static uint32_t pieces_for(const struct packed *packed, uint32_t channels)
                : (channels + packed->trees - 1) / packed->trees;
 }
 
-static peal_status cost_channels(const struct costing *c, uint32_t channels)
+/* 1: two ranks have too many lanes to do with each other. Of channels, each depth has a semaphore
+ * for those that pass on, and one for those that hear. */
+static int too_many_sems(const struct packed *packed, peal_collective collective)
+{
+    const struct packed_way *way = packed->way;
+    uint32_t down = collective == PEAL_ALLGATHER ? 4 : 2;
+    if (packed->by_link)
+        return peal_packed_semaphores(packed, collective) > PLAN_SEMS_MAX;
+    return (2 * way[PACKED_UP].levels + down * way[PACKED_DOWN].levels) * packed->channels >=
+           PLAN_SEMS_MAX;
+}
+
+static peal_status cost_dealt(const struct costing *c)
 {
     struct packed *packed = c->packed;
-    uint32_t pieces = pieces_for(packed, channels);
-    uint32_t sems = peal_packed_semaphores(packed, c->planner->request.collective);
+    struct candidate candidate = c->base;
     struct work work[2 * PACKED_LEVELS_MAX + 2];
-    if ((uint64_t)packed->blocks * packed->trees * pieces > PACKED_CHUNKS_MAX ||
-        sems * channels > PLAN_SEMS_MAX)
-        return PEAL_OK;
-    PEAL_TRY(peal_packed_deal(packed, pieces, channels));
-    size_t bytes = peal_packed_lane_kinds(packed) * channels * sizeof(struct lane_work);
+    size_t bytes = peal_packed_lane_kinds(packed) * packed->lanes * sizeof(struct lane_work);
     struct lane_work *room = peal_alloc(packed->ctx, bytes);
     if (!room)
         return PEAL_ERR_MEMORY;
-    struct candidate candidate = c->base;
     double fold_us;
     candidate.lanes = measure(c, work, room, &fold_us);
     peal_free(packed->ctx, room, bytes);
-    if (fold_us > candidate.total_us_per_byte)
-        candidate.total_us_per_byte = fold_us;
-    if (fold_us > candidate.alone_total_us_per_byte)
-        candidate.alone_total_us_per_byte = fold_us;
     if (candidate.lanes > PLAN_LANES_MAX)
         return PEAL_OK;
-    candidate.channels = channels;
-    candidate.pieces = pieces;
+    candidate.total_us_per_byte = larger(fold_us, candidate.total_us_per_byte);
+    candidate.alone_total_us_per_byte = larger(fold_us, candidate.alone_total_us_per_byte);
+    candidate.channels = packed->channels;
+    candidate.variant = packed->by_link;
+    candidate.pieces = packed->pieces;
     candidate.trees = packed->trees;
     candidate.chunks = peal_packed_chunks(packed);
-    for (uint32_t i = 0; i < packed->trees; i++) {
-        double share = peal_packed_share(packed, i * pieces);
-        candidate.hop_share = share > candidate.hop_share ? share : candidate.hop_share;
-    }
+    for (uint32_t i = 0; i < packed->trees; i++)
+        candidate.hop_share =
+            larger(candidate.hop_share, peal_packed_share(packed, i * packed->pieces));
     candidate.chunk_share = packed->weighted ? candidate.hop_share : 0;
     if (packed->way[PACKED_UP].levels)
-        candidate.slots = 2ull * channels * (packed->width + packed->stages);
+        candidate.slots = 2ull * packed->regions * (packed->width + packed->stages);
     return add_tiles(c, &candidate, work);
+}
+
+static peal_status cost_channels(const struct costing *c, uint32_t channels, uint32_t pieces,
+                                 int by_link)
+{
+    struct packed *packed = c->packed;
+    if ((uint64_t)packed->blocks * packed->trees * pieces > PACKED_CHUNKS_MAX)
+        return PEAL_OK;
+    peal_status status = peal_packed_deal(packed, pieces, channels, by_link);
+    if (status == PEAL_OK && by_link)
+        status = peal_packed_number_sems(packed);
+    if (status != PEAL_OK)
+        return status == PEAL_ERR_LIMIT ? PEAL_OK : status;
+    return too_many_sems(packed, c->planner->request.collective) ? PEAL_OK : cost_dealt(c);
+}
+
+/* So many lanes for each link of a rank, and as many hops as lanes. */
+static peal_status cost_links_dealt(const struct costing *c)
+{
+    static const uint32_t some[] = {1, 2, 3, 4, 6, 8, 12};
+    const struct packed *packed = c->packed;
+    uint32_t asked = c->planner->request.channels;
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+        uint32_t each = asked ? asked : some[i], lanes = each * (packed->neighbours + 1);
+        uint32_t hops = packed->blocks * packed->trees * (packed->n - 1) / packed->n;
+        if (lanes <= PLAN_LANES_MAX)
+            PEAL_TRY(cost_channels(c, each, (lanes + hops) / (hops + 1), 1));
+        if (asked)
+            break;
+    }
+    return PEAL_OK;
 }
 
 static peal_status cost_all_channels(const struct costing *c)
 {
     static const uint32_t some[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
     uint32_t asked = c->planner->request.channels, turns = turns_of(c->packed);
+    PEAL_TRY(cost_links_dealt(c));
     if (asked)
-        return cost_channels(c, asked);
+        return cost_channels(c, asked, pieces_for(c->packed, asked), 0);
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
-        PEAL_TRY(cost_channels(c, some[i]));
+        PEAL_TRY(cost_channels(c, some[i], pieces_for(c->packed, some[i]), 0));
     for (uint32_t channels = turns; channels > 4 && channels <= CHANNELS_MAX; channels *= 2) {
         int costed = 0;
         for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
             costed |= channels == some[i];
         if (!costed)
-            PEAL_TRY(cost_channels(c, channels));
+            PEAL_TRY(cost_channels(c, channels, pieces_for(c->packed, channels), 0));
     }
     return PEAL_OK;
 }
