@@ -15,10 +15,7 @@ struct costing {
     struct planner *planner;
     struct packed *packed;
     struct candidate base;
-    uint32_t lane[STAGES_MAX]; /* kind of lane that works on a stage */
-    uint64_t sent[STAGES_MAX]; /* trees that the busiest rank sends a stage's hops for */
-    double gap_us[STAGES_MAX];
-    double told_us[STAGES_MAX];   /* how much later than the first the last child is told */
+    uint32_t lane[STAGES_MAX];    /* kind of lane that works on a stage */
     double hop_us[STAGES_MAX];    /* the longest start-up of a level's hops */
     int stores[STAGES_MAX];       /* 1: lanes do all of the stage's hops */
     int up[STAGES_MAX];           /* 1: into slots */
@@ -34,37 +31,8 @@ static double larger(double a, double b)
 
 /* ---- links ---------------------------------------------------------------------------------- */
 
-static void count_sent(const struct costing *c, int way, uint32_t depth, uint64_t *sent,
-                       uint64_t *most)
-{
-    const struct packed *packed = c->packed;
-    uint32_t trees = packed->blocks * packed->trees;
-    for (uint32_t r = 0; r < packed->n; r++)
-        sent[r] = 0;
-    for (uint32_t i = 0; i < trees * packed->n; i++) {
-        const struct seat *seat = &packed->way[way].seat[i];
-        uint32_t from = way == PACKED_UP ? i % packed->n : seat->parent;
-        if (seat->depth == depth && ++sent[from] > *most)
-            *most = sent[from];
-    }
-}
-
-/* What a lane's store to all children of a seat is told by, one after the other, besides one. */
-static double told_us(const struct packed *packed, int way, uint32_t depth, double gap_us)
-{
-    uint32_t most = 1;
-    if (way == PACKED_UP)
-        return 0;
-    for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
-        const struct seat *seat = &packed->way[way].seat[i];
-        if (seat->depth == depth - 1 && seat->children > most)
-            most = seat->children;
-    }
-    return (most - 1) * gap_us;
-}
-
 /* Hops between one depth and the next, each with its tree's share of the message. */
-static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sent)
+static void cost_level(struct costing *c, int way, uint32_t depth)
 {
     const struct packed *packed = c->packed;
     struct stage stage = {.levels = 1, .lane = c->base.nstages, .depth = UINT32_MAX};
@@ -88,10 +56,7 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
         peal_planner_load(c->planner, &hop, share * packed->weight[i / packed->n % packed->trees],
                           hop.scale);
     }
-    count_sent(c, way, depth, sent, &c->sent[at]);
-    c->gap_us[at] = stage.gap_us;
     c->stores[at] = stores;
-    c->told_us[at] = stores ? told_us(packed, way, depth, stage.gap_us) : 0;
     c->meets_us[at] = stores ? link_us : 0;
     c->alike[at] = link_us <= wide_us;
     c->up[at] = way == PACKED_UP;
@@ -112,21 +77,22 @@ static void cost_fold(struct costing *c)
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
 }
 
-/* Start-ups from the rank `index` stands for to its root, or back, along one tree. */
+/* Start-ups from the rank `index` stands for to its root, or back, along one tree. In an allgather
+ * nobody stores into a rank before it has said that it has entered. */
 static double way_us(const struct costing *c, int way, uint32_t index)
 {
     const struct packed *packed = c->packed;
     const struct seat *seats = packed->way[way].seat;
     uint32_t tree = index / packed->n * packed->n;
-    double sum = 0;
+    int enters = c->planner->request.collective == PEAL_ALLGATHER;
+    double sum = 0, latest = 0;
     for (uint32_t at = index; seats[at].parent != NO_RANK; at = tree + seats[at].parent) {
-        struct hop hop;
-        uint32_t rank = at % packed->n, parent = seats[at].parent;
-        peal_planner_hop(c->planner, way == PACKED_UP ? rank : parent,
-                         way == PACKED_UP ? parent : rank, &hop);
-        sum += hop.alpha_us;
+        const struct packed_link *link =
+            peal_packed_link(packed, way, at % packed->n, seats[at].parent);
+        sum += link->alpha_us;
+        latest = larger(latest, enters ? sum + link->back_us : sum);
     }
-    return sum;
+    return latest;
 }
 
 /* The start-ups of all levels together are those of the longest way along a tree. */
@@ -137,65 +103,82 @@ static double set_way(struct costing *c, int way, uint32_t first)
     double longest = 0;
     for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
         const struct seat *seat = &packed->way[way].seat[i];
-        double us = seat->children || seat->parent == NO_RANK ? 0 : way_us(c, way, i);
-        longest = us > longest ? us : longest;
+        if (!seat->children && seat->parent != NO_RANK)
+            longest = larger(longest, way_us(c, way, i));
     }
     for (uint32_t i = first; i < first + levels; i++) {
         c->hop_us[i] = c->base.stage[i].alpha_us;
-        c->base.stage[i].alpha_us = longest / levels + c->told_us[i];
+        c->base.stage[i].alpha_us = longest / levels;
     }
     return longest;
 }
 
-/* Whom a rank tells that it has entered, of the rank that tells most. */
-static uint32_t most_parents(const struct packed *packed)
+/* What a rank's signals to its parents, that it has entered, cost the lane or engine that has most
+ * of them to send, besides the first. */
+static double greeting_us(const struct packed *packed, uint32_t rank)
 {
     const struct packed_way *down = &packed->way[PACKED_DOWN];
-    uint32_t most = 1, trees = packed->blocks * packed->trees;
-    for (uint32_t r = 0; r < packed->n; r++) {
+    double pushed = 0, most = 0;
+    for (uint32_t depth = 1; depth <= down->levels; depth++) {
         uint8_t told[PACKED_RANKS_MAX] = {0};
-        uint32_t count = 0;
-        for (uint32_t t = 0; t < trees; t++) {
-            uint32_t parent = down->seat[t * packed->n + r].parent;
-            count += parent != NO_RANK && !told[parent];
-            if (parent != NO_RANK)
-                told[parent] = 1;
+        double stored = 0;
+        for (uint32_t t = 0; t < packed->blocks * packed->trees; t++) {
+            const struct seat *seat = &down->seat[(size_t)t * packed->n + rank];
+            if (seat->depth != depth || told[seat->parent])
+                continue;
+            const struct packed_link *link =
+                peal_packed_link(packed, PACKED_DOWN, rank, seat->parent);
+            told[seat->parent] = 1;
+            *(link->stores ? &stored : &pushed) += link->gap_us;
+            most = larger(most, link->gap_us);
         }
-        most = count > most ? count : most;
+        most = larger(most, stored);
     }
-    return most;
+    return larger(most, pushed);
+}
+
+/* What a rank's signals to its children of the first tree, that they may leave, cost besides one.
+ */
+static double leaving_us(const struct packed *packed, uint32_t rank)
+{
+    const struct seat *seat = &packed->way[PACKED_UP].seat[rank];
+    const uint32_t *child = packed->way[PACKED_UP].child + seat->first_child;
+    double us = 0;
+    for (uint32_t i = 1; i < seat->children; i++)
+        us += peal_packed_link(packed, PACKED_UP, child[i], rank)->gap_us;
+    return us;
 }
 
 /* Ranks tell their parents that they have entered, or their children that they may leave. */
 static void cost_handshake(struct costing *c, double way)
 {
     peal_collective collective = c->planner->request.collective;
+    const struct packed *packed = c->packed;
     struct stage stage = {.levels = 1, .chain = 1, .lane = ENTER_LANE};
-    double gap = 0;
     if (collective == PEAL_ALLREDUCE || collective == PEAL_REDUCE_SCATTER)
         return;
-    for (uint32_t i = 0; i < c->base.nstages; i++) {
-        stage.alpha_us = larger(stage.alpha_us, c->hop_us[i]);
-        gap = larger(gap, c->gap_us[i]);
-    }
-    if (c->packed->blocks == 1) /* all of them, one after the other */
+    if (collective != PEAL_ALLGATHER) /* all of them, one after the other */
         stage.alpha_us = way;
-    else
-        stage.alpha_us += (most_parents(c->packed) - 1) * gap;
+    for (uint32_t r = 0; collective == PEAL_ALLGATHER && r < packed->n; r++)
+        stage.alpha_us = larger(stage.alpha_us, greeting_us(packed, r));
+    double leave_us = 0;
+    for (uint32_t r = 0; collective == PEAL_REDUCE && r < packed->n; r++)
+        leave_us = larger(leave_us, leaving_us(packed, r));
+    stage.alpha_us += leave_us;
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
 }
 
-static void cost_links(struct costing *c, uint64_t *sent)
+static void cost_links(struct costing *c)
 {
     const struct packed_way *up = &c->packed->way[PACKED_UP], *down = &c->packed->way[PACKED_DOWN];
     double way = 0;
     for (uint32_t depth = up->levels; depth > 0; depth--)
-        cost_level(c, PACKED_UP, depth, sent);
+        cost_level(c, PACKED_UP, depth);
     if (up->levels && !down->levels)
         cost_fold(c);
     uint32_t first = c->base.nstages;
     for (uint32_t depth = 1; depth <= down->levels; depth++)
-        cost_level(c, PACKED_DOWN, depth, sent);
+        cost_level(c, PACKED_DOWN, depth);
     if (up->levels)
         way += set_way(c, PACKED_UP, 0);
     if (down->levels)
@@ -208,9 +191,12 @@ static void cost_links(struct costing *c, uint64_t *sent)
 
 /* What a rank's lanes of one kind take, as microseconds per byte of the message. */
 struct work {
-    double us;         /* the busiest lane: what it reads and writes, or a link that it waits for */
-    double fold_us;    /* the busiest rank's reducing unit, of all channels */
-    uint64_t messages; /* that the busiest lane tells of in a trip */
+    double us;       /* the busiest lane: what it reads and writes, or a link that it waits for */
+    double fold_us;  /* the busiest rank's reducing unit, of all channels */
+    uint32_t hops;   /* the busiest lane's, in a trip */
+    double gap_us;   /* its messages besides one, and those of the rank's other engines */
+    double told_us;  /* how much later than the first the last child of a seat is told */
+    double waits_us; /* between the signals of each of its steps */
 };
 
 /* Microseconds per byte of a step that stores to all of `to` at once: of links that they share, the
@@ -295,14 +281,30 @@ static void free_seats(const struct costing *c)
 /* One lane of a rank, while they are added up. */
 struct lane_work {
     double us;
-    uint64_t messages;
+    double gap_us; /* of its messages */
+    double waits_us;
+    uint32_t hops;
     uint32_t used;
 };
+
+/* Gaps of a rank's messages, and of one. */
+struct pushed {
+    double us;
+    double most_us;
+};
+
+static void add_pushed(struct pushed *to, double gap_us, double messages)
+{
+    to->us += gap_us * messages;
+    to->most_us = larger(to->most_us, gap_us);
+}
 
 struct measuring {
     const struct costing *c;
     struct lane_work *lane; /* [kind x lanes + group], of one rank */
     double *folds;          /* [kind]: its reducing unit, over all channels */
+    struct pushed *pushed;  /* [kind]: by other engines */
+    struct work *work;
 };
 
 static struct lane_work *lane_of(const struct measuring *m, uint32_t kind, uint32_t group)
@@ -310,39 +312,6 @@ static struct lane_work *lane_of(const struct measuring *m, uint32_t kind, uint3
     struct lane_work *lane = &m->lane[kind * m->c->packed->lanes + group];
     lane->used = 1;
     return lane;
-}
-
-static void add_up(const struct measuring *m, uint32_t chunk, uint32_t rank)
-{
-    const struct packed *packed = m->c->packed;
-    const struct seat *seat = peal_packed_seat(packed, PACKED_UP, chunk, rank);
-    double share = peal_packed_share(packed, chunk);
-    struct lane_work *lane =
-        lane_of(m, seat->depth, peal_packed_group(packed, PACKED_UP, chunk, rank));
-    lane->us += m->c->seat_us[PACKED_UP][seat - packed->way[PACKED_UP].seat] * share;
-    lane->messages += seat->parent != NO_RANK;
-    if (seat->children)
-        m->folds[seat->depth] += (1 + seat->children) * share * peal_planner_fold_us(m->c->planner);
-}
-
-/* A lane's hops down from one seat: it reads once, and stores to all that it serves; the root's
- * output too, by the lane of the first. */
-static double serving_us(const struct costing *c, const struct seat *seat, uint32_t chunk,
-                         uint32_t rank, uint32_t first)
-{
-    const struct packed *packed = c->packed;
-    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
-    uint32_t group = peal_packed_group(packed, PACKED_DOWN, chunk, child[first]);
-    double link_us = 0, touched = 1 + (seat->parent == NO_RANK && first == 0);
-    for (uint32_t i = first; i < seat->children; i++) {
-        const struct packed_link *link = peal_packed_link(packed, PACKED_DOWN, child[i], rank);
-        if (peal_packed_group(packed, PACKED_DOWN, chunk, child[i]) != group || !link->stores)
-            continue;
-        touched += 1;
-        link_us = larger(link_us, (double)link->ps * 1e-12);
-    }
-    return touched > 1 ? larger(touched / 2 / (peal_planner_lane_gbs(c->planner) * 1e3), link_us)
-                       : 0;
 }
 
 /* 1: no child before has the same lane. */
@@ -356,28 +325,123 @@ static int first_of_lane(const struct packed *packed, uint32_t chunk, const uint
     return 1;
 }
 
+/* By how many lanes of a rank a chunk is heard of. */
+static uint32_t hearers(const struct packed *packed, uint32_t chunk, uint32_t rank)
+{
+    const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, rank);
+    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
+    uint32_t count = !seat->children;
+    for (uint32_t i = 0; i < seat->children; i++)
+        count += (uint32_t)first_of_lane(packed, chunk, child, i);
+    return count;
+}
+
+/* The root of a chunk that goes down again tells its children, too. */
+static void add_root(const struct measuring *m, uint32_t chunk, uint32_t rank,
+                     struct lane_work *lane)
+{
+    const struct packed *packed = m->c->packed;
+    const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, rank);
+    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
+    double told_us = 0, gap_us = 0;
+    for (uint32_t i = 0; i < seat->children; i++) {
+        const struct packed_link *link = peal_packed_link(packed, PACKED_DOWN, child[i], rank);
+        if (!link->stores) {
+            add_pushed(&m->pushed[0], link->gap_us, hearers(packed, chunk, child[i]));
+            continue;
+        }
+        gap_us = larger(gap_us, link->gap_us);
+        told_us += link->gap_us * hearers(packed, chunk, child[i]);
+    }
+    lane->waits_us += told_us;
+    m->work[0].told_us = larger(m->work[0].told_us, told_us - gap_us);
+}
+
+static void add_climb(const struct measuring *m, uint32_t rank, const struct seat *seat,
+                      struct lane_work *lane)
+{
+    const struct packed_link *link = peal_packed_link(m->c->packed, PACKED_UP, rank, seat->parent);
+    if (link->stores)
+        lane->gap_us += link->gap_us;
+    else
+        add_pushed(&m->pushed[seat->depth], link->gap_us, 1);
+    if (link->stores) /* credits to each child, behind it */
+        lane->waits_us += seat->children * link->gap_us;
+}
+
+static void add_up(const struct measuring *m, uint32_t chunk, uint32_t rank)
+{
+    const struct packed *packed = m->c->packed;
+    const struct seat *seat = peal_packed_seat(packed, PACKED_UP, chunk, rank);
+    double share = peal_packed_share(packed, chunk);
+    struct lane_work *lane =
+        lane_of(m, seat->depth, peal_packed_group(packed, PACKED_UP, chunk, rank));
+    lane->us += m->c->seat_us[PACKED_UP][seat - packed->way[PACKED_UP].seat] * share;
+    lane->hops++;
+    if (seat->parent != NO_RANK)
+        add_climb(m, rank, seat, lane);
+    else if (packed->way[PACKED_DOWN].levels)
+        add_root(m, chunk, rank, lane);
+    if (seat->children)
+        m->folds[seat->depth] += (1 + seat->children) * share * peal_planner_fold_us(m->c->planner);
+}
+
+/* A lane's hops down from one seat, its child `first` and later ones: it reads once, and stores to
+ * all that it serves; the root's output too, by the lane of the first. */
+static void add_serving(const struct measuring *m, uint32_t chunk, uint32_t rank, uint32_t first)
+{
+    const struct packed *packed = m->c->packed;
+    const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, rank);
+    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
+    uint32_t kind = peal_packed_kind(packed, PACKED_DOWN, seat);
+    uint32_t group = peal_packed_group(packed, PACKED_DOWN, chunk, child[first]);
+    struct lane_work *lane = lane_of(m, kind, group);
+    double link_us = 0, told_us = 0, gap_us = 0, own = seat->parent == NO_RANK && first == 0;
+    double touched = 1 + own;
+    for (uint32_t i = first; i < seat->children; i++) {
+        const struct packed_link *link = peal_packed_link(packed, PACKED_DOWN, child[i], rank);
+        if (peal_packed_group(packed, PACKED_DOWN, chunk, child[i]) != group)
+            continue;
+        if (!link->stores) {
+            add_pushed(&m->pushed[kind], link->gap_us, hearers(packed, chunk, child[i]));
+            continue;
+        }
+        touched += 1;
+        gap_us = larger(gap_us, link->gap_us);
+        told_us += link->gap_us * hearers(packed, chunk, child[i]);
+        link_us = larger(link_us, (double)link->ps * 1e-12);
+    }
+    if (!packed->by_link) /* links that its children share count */
+        lane->us += m->c->seat_us[PACKED_DOWN][seat - packed->way[PACKED_DOWN].seat] *
+                    peal_packed_share(packed, chunk);
+    else if (touched > 1)
+        lane->us += larger(touched / 2 / (peal_planner_lane_gbs(m->c->planner) * 1e3), link_us) *
+                    peal_packed_share(packed, chunk);
+    lane->hops++;
+    lane->waits_us += told_us - gap_us;
+    m->work[kind].told_us = larger(m->work[kind].told_us, told_us - gap_us);
+}
+
 static void add_down(const struct measuring *m, uint32_t chunk, uint32_t rank)
 {
     const struct packed *packed = m->c->packed;
     const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, rank);
     const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
     uint32_t kind = peal_packed_kind(packed, PACKED_DOWN, seat);
-    double share = peal_packed_share(packed, chunk);
     if (seat->depth == 0 && packed->way[PACKED_UP].levels)
         return; /* done with the fold */
     if (!seat->children) {
         (void)lane_of(m, kind, peal_packed_leaf_group(packed, chunk));
         return;
     }
-    if (!packed->by_link) {
-        lane_of(m, kind, peal_packed_group(packed, PACKED_DOWN, chunk, child[0]))->us +=
-            m->c->seat_us[PACKED_DOWN][seat - packed->way[PACKED_DOWN].seat] * share;
-        return;
-    }
     for (uint32_t i = 0; i < seat->children; i++)
         if (first_of_lane(packed, chunk, child, i))
-            lane_of(m, kind, peal_packed_group(packed, PACKED_DOWN, chunk, child[i]))->us +=
-                serving_us(m->c, seat, chunk, rank, i) * share;
+            add_serving(m, chunk, rank, i);
+}
+
+static double but_one(double sum, uint32_t count)
+{
+    return sum * (count - 1) / count;
 }
 
 static double add_rank(const struct measuring *m, uint32_t rank, struct work *work, uint32_t *lanes)
@@ -388,7 +452,7 @@ static double add_rank(const struct measuring *m, uint32_t rank, struct work *wo
     *lanes = 0;
     memset(m->lane, 0, (size_t)kinds * packed->lanes * sizeof *m->lane);
     for (uint32_t k = 0; k < kinds; k++)
-        m->folds[k] = 0;
+        m->folds[k] = 0, m->pushed[k] = (struct pushed){0, 0};
     for (uint32_t chunk = 0; chunk < peal_packed_chunks(packed); chunk++) {
         if (packed->way[PACKED_UP].levels)
             add_up(m, chunk, rank);
@@ -399,11 +463,15 @@ static double add_rank(const struct measuring *m, uint32_t rank, struct work *wo
         struct work *to = &work[i / packed->lanes];
         *lanes += m->lane[i].used;
         to->us = larger(to->us, m->lane[i].us);
-        to->messages = to->messages > m->lane[i].messages ? to->messages : m->lane[i].messages;
+        to->hops = to->hops > m->lane[i].hops ? to->hops : m->lane[i].hops;
+        to->waits_us = larger(to->waits_us, m->lane[i].waits_us);
+        if (m->lane[i].hops)
+            to->gap_us = larger(to->gap_us, but_one(m->lane[i].gap_us, m->lane[i].hops));
     }
     for (uint32_t k = 0; k < kinds; k++) {
         sum += m->folds[k];
         work[k].fold_us = larger(work[k].fold_us, m->folds[k]);
+        work[k].gap_us = larger(work[k].gap_us, m->pushed[k].us - m->pushed[k].most_us);
     }
     return sum;
 }
@@ -414,7 +482,8 @@ static uint32_t measure(const struct costing *c, struct work *work, struct lane_
                         double *all_us)
 {
     double folds[2 * PACKED_LEVELS_MAX + 2];
-    struct measuring m = {.c = c, .lane = room, .folds = folds};
+    struct pushed pushed[2 * PACKED_LEVELS_MAX + 2];
+    struct measuring m = {.c = c, .lane = room, .folds = folds, .pushed = pushed, .work = work};
     uint32_t most = 0;
     *all_us = 0;
     for (uint32_t k = 0; k < peal_packed_lane_kinds(c->packed); k++)
@@ -458,6 +527,20 @@ static void add_turns(const struct costing *c, struct candidate *candidate)
         return;
     candidate->stage[candidate->nstages++] = credit;
     candidate->stage[candidate->nstages++] = flight;
+}
+
+/* A lane stands still between the signals of each step, which its links do not notice unless it has
+ * hardly less to do than they have. */
+static void add_waits(const struct costing *c, struct candidate *candidate, const struct work *work)
+{
+    for (uint32_t k = 0; k < peal_packed_lane_kinds(c->packed); k++) {
+        struct stage lane = {.depth = 1, .lane = candidate->nstages};
+        if (work[k].waits_us <= 0 || candidate->nstages >= ENTER_LANE)
+            continue;
+        lane.alpha_us = work[k].waits_us / 2; /* of depth 1: twice */
+        lane.us_per_byte = lane.alone_us_per_byte = work[k].us;
+        candidate->stage[candidate->nstages++] = lane;
+    }
 }
 
 /* What the lanes of a rank take turns with: other ranks, or the trees of a root. As many lanes, or
@@ -513,14 +596,15 @@ static void set_lanes(const struct costing *c, struct candidate *candidate, cons
         if (stage->lane == ENTER_LANE)
             continue;
         const struct work *own = &work[c->lane[i]];
-        uint64_t messages = c->stores[i] ? own->messages : c->sent[i] * c->packed->pieces;
         double us = larger(own->fold_us, own->us * meeting(c, candidate, i));
-        stage->gap_us = messages > 1 ? c->gap_us[i] * (double)(messages - 1) : 0;
+        stage->gap_us = own->gap_us;
+        stage->alpha_us += own->told_us;
         stage->lane_bound = us > stage->load_us;
         stage->us_per_byte = us > stage->load_us ? us : stage->load_us;
         stage->alone_us_per_byte = us > stage->alone_load_us ? us : stage->alone_load_us;
     }
     add_turns(c, candidate);
+    add_waits(c, candidate, work);
 }
 
 static peal_status add_tiles(const struct costing *c, struct candidate *candidate,
@@ -533,6 +617,7 @@ static peal_status add_tiles(const struct costing *c, struct candidate *candidat
         candidate->tile_bytes =
             planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
         candidate->nstages = c->base.nstages;
+        memcpy(candidate->stage, c->base.stage, c->base.nstages * sizeof c->base.stage[0]);
         set_lanes(c, candidate, work);
         PEAL_TRY(peal_planner_add(planner, candidate));
         if (planner->request.tile_bytes)
@@ -646,11 +731,7 @@ peal_status peal_packed_cost(struct planner *planner, const struct candidate *wi
                              struct packed *packed)
 {
     struct costing c = {.planner = planner, .packed = packed, .base = *with};
-    uint64_t *sent = peal_calloc(packed->ctx, packed->n, sizeof *sent);
-    if (!sent)
-        return PEAL_ERR_MEMORY;
-    cost_links(&c, sent);
-    peal_free(packed->ctx, sent, packed->n * sizeof *sent);
+    cost_links(&c);
     peal_status status = measure_seats(&c);
     if (status == PEAL_OK)
         status = cost_all_channels(&c);

@@ -189,6 +189,20 @@ static peal_status cut(struct cutter *c, const struct pack_forest *const forest[
     return PEAL_OK;
 }
 
+static void find_link(const struct planner *planner, uint32_t from, uint32_t to,
+                      struct packed_link *link)
+{
+    struct hop hop, back;
+    peal_planner_hop(planner, from, to, &hop);
+    peal_planner_hop(planner, to, from, &back);
+    double ps = peal_load_alone(&hop.path, hop.scale) * 1e12;
+    *link = (struct packed_link){.ps = ps < 1 ? 1 : (uint64_t)ps,
+                                 .alpha_us = hop.alpha_us,
+                                 .gap_us = hop.gap_us,
+                                 .back_us = back.alpha_us,
+                                 .stores = hop.engine == PEAL_ENGINE_SM};
+}
+
 /* The hops of all trees; a pair of ranks is looked up once. */
 static void find_links(struct packed *packed, const struct planner *planner, int way)
 {
@@ -198,14 +212,9 @@ static void find_links(struct packed *packed, const struct planner *planner, int
         if (seat->parent == NO_RANK)
             continue;
         struct packed_link *link = peal_packed_link(packed, way, rank, seat->parent);
-        if (!link->ps) {
-            struct hop hop;
-            peal_planner_hop(planner, way == PACKED_UP ? rank : seat->parent,
-                             way == PACKED_UP ? seat->parent : rank, &hop);
-            double ps = peal_load_alone(&hop.path, hop.scale) * 1e12;
-            *link = (struct packed_link){.ps = ps < 1 ? 1 : (uint64_t)ps,
-                                         .stores = hop.engine == PEAL_ENGINE_SM};
-        }
+        if (!link->ps)
+            find_link(planner, way == PACKED_UP ? rank : seat->parent,
+                      way == PACKED_UP ? seat->parent : rank, link);
         seat->pushed = way == PACKED_UP && !link->stores;
         packed->any_pushed |= (int)seat->pushed;
     }
