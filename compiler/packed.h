@@ -68,6 +68,7 @@ struct packed {
     uint8_t *region;             /* [chunk of a block]: of its slots */
     uint32_t regions;
     uint16_t *slot;         /* [chunk x ranks + rank]: the rank's, at its parent */
+    uint32_t depth;         /* tiles in flight between two lanes, if there are tiles */
     uint32_t width;         /* slots of a region, of the rank that needs most */
     uint16_t *stage;        /* [lane that climbs x ranks + rank]: a lane's first */
     uint32_t stages;        /* stage slots of a region, of the rank that needs most */

@@ -197,6 +197,7 @@ struct work {
     double gap_us;   /* its messages besides one, and those of the rank's other engines */
     double told_us;  /* how much later than the first the last child of a seat is told */
     double waits_us; /* between the signals of each of its steps */
+    double links_us; /* of the first kind only: the link that lanes share worst */
 };
 
 /* Microseconds per byte of a step that stores to all of `to` at once: of links that they share, the
@@ -281,7 +282,9 @@ static void free_seats(const struct costing *c)
 /* One lane of a rank, while they are added up. */
 struct lane_work {
     double us;
-    double gap_us; /* of its messages */
+    double link_us; /* of it, what it keeps its link busy with */
+    uint32_t peer;  /* the other end of the link */
+    double gap_us;  /* of its messages */
     double waits_us;
     uint32_t hops;
     uint32_t used;
@@ -358,15 +361,18 @@ static void add_root(const struct measuring *m, uint32_t chunk, uint32_t rank,
 }
 
 static void add_climb(const struct measuring *m, uint32_t rank, const struct seat *seat,
-                      struct lane_work *lane)
+                      double share, struct lane_work *lane)
 {
     const struct packed_link *link = peal_packed_link(m->c->packed, PACKED_UP, rank, seat->parent);
     if (link->stores)
         lane->gap_us += link->gap_us;
     else
         add_pushed(&m->pushed[seat->depth], link->gap_us, 1);
-    if (link->stores) /* credits to each child, behind it */
-        lane->waits_us += seat->children * link->gap_us;
+    if (!link->stores)
+        return;
+    lane->waits_us += seat->children * link->gap_us; /* credits to each child, behind it */
+    lane->link_us += (double)link->ps * 1e-12 * share;
+    lane->peer = seat->parent;
 }
 
 static void add_up(const struct measuring *m, uint32_t chunk, uint32_t rank)
@@ -379,7 +385,7 @@ static void add_up(const struct measuring *m, uint32_t chunk, uint32_t rank)
     lane->us += m->c->seat_us[PACKED_UP][seat - packed->way[PACKED_UP].seat] * share;
     lane->hops++;
     if (seat->parent != NO_RANK)
-        add_climb(m, rank, seat, lane);
+        add_climb(m, rank, seat, share, lane);
     else if (packed->way[PACKED_DOWN].levels)
         add_root(m, chunk, rank, lane);
     if (seat->children)
@@ -418,6 +424,8 @@ static void add_serving(const struct measuring *m, uint32_t chunk, uint32_t rank
         lane->us += larger(touched / 2 / (peal_planner_lane_gbs(m->c->planner) * 1e3), link_us) *
                     peal_packed_share(packed, chunk);
     lane->hops++;
+    lane->peer = child[first];
+    lane->link_us += link_us * peal_packed_share(packed, chunk);
     lane->waits_us += told_us - gap_us;
     m->work[kind].told_us = larger(m->work[kind].told_us, told_us - gap_us);
 }
@@ -437,6 +445,67 @@ static void add_down(const struct measuring *m, uint32_t chunk, uint32_t rank)
     for (uint32_t i = 0; i < seat->children; i++)
         if (first_of_lane(packed, chunk, child, i))
             add_serving(m, chunk, rank, i);
+}
+
+/* What lanes that share a link take, all of them from one time on: each has its share of it, at
+ * most what it moves by itself, and the others have more when one is through. */
+static double sharing_us(struct lane_work *const *lane, uint32_t count)
+{
+    double left[PLAN_LANES_MAX], rate[PLAN_LANES_MAX], us = 0;
+    for (uint32_t i = 0; i < count; i++)
+        left[i] = lane[i]->link_us;
+    for (uint32_t through = 0; through < count;) {
+        double rest = 1, step = -1;
+        uint32_t open = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            rate[i] = left[i] > 0 ? -1 : 0;
+            open += left[i] > 0;
+        }
+        for (uint32_t capped = 1; capped && open;) { /* those that cannot use their share */
+            double share = rest / open;
+            capped = 0;
+            for (uint32_t i = 0; i < count; i++)
+                if (rate[i] < 0 && lane[i]->link_us <= share * lane[i]->us) {
+                    rate[i] = lane[i]->link_us / lane[i]->us;
+                    rest -= rate[i];
+                    open--;
+                    capped = 1;
+                }
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            rate[i] = rate[i] < 0 ? rest / open : rate[i];
+            if (left[i] > 0 && (step < 0 || left[i] < step * rate[i]))
+                step = left[i] / rate[i];
+        }
+        us += step;
+        for (uint32_t i = 0; i < count; i++) {
+            int moves = left[i] > 0;
+            left[i] -= rate[i] * step;
+            if (moves && left[i] <= lane[i]->link_us * 1e-9) {
+                left[i] = 0;
+                through++;
+            }
+        }
+    }
+    return us;
+}
+
+/* Of the rank's link that takes longest. */
+static double links_us(const struct measuring *m)
+{
+    const struct packed *packed = m->c->packed;
+    uint32_t all = peal_packed_lane_kinds(packed) * packed->lanes;
+    double most = 0;
+    for (uint32_t peer = 0; peer < packed->n; peer++) {
+        struct lane_work *lane[PLAN_LANES_MAX];
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < all && count < PLAN_LANES_MAX; i++)
+            if (m->lane[i].link_us > 0 && m->lane[i].peer == peer)
+                lane[count++] = &m->lane[i];
+        if (count)
+            most = larger(most, sharing_us(lane, count));
+    }
+    return most;
 }
 
 static double but_one(double sum, uint32_t count)
@@ -459,6 +528,8 @@ static double add_rank(const struct measuring *m, uint32_t rank, struct work *wo
         if (packed->way[PACKED_DOWN].levels)
             add_down(m, chunk, rank);
     }
+    if (packed->by_link)
+        work->links_us = larger(work->links_us, links_us(m));
     for (uint32_t i = 0; i < kinds * packed->lanes; i++) {
         struct work *to = &work[i / packed->lanes];
         *lanes += m->lane[i].used;
@@ -498,27 +569,35 @@ static uint32_t measure(const struct costing *c, struct work *work, struct lane_
 
 /*
  * Between two tiles of a lane. Where partial sums wait for slots, both ends move a chunk in the
- * round trip of a credit, with two tiles under way. A lane of another engine has BUILD_EVENTS
+ * round trip of a credit, with so many tiles under way. A lane of another engine has BUILD_EVENTS
  * transfers under way, one of each chunk.
  */
-static void add_turns(const struct costing *c, struct candidate *candidate)
+static double step_us(const struct work *work)
+{
+    return work->hops ? work->us / work->hops : 0;
+}
+
+static void add_turns(const struct costing *c, struct candidate *candidate, const struct work *work)
 {
     struct stage credit = {.depth = 1, .lane = candidate->nstages}, flight = credit;
-    double chunks = (double)peal_packed_chunks(c->packed) / c->packed->channels;
-    double ahead = chunks < BUILD_EVENTS ? chunks : BUILD_EVENTS;
+    double tiles = c->packed->depth; /* in the start-ups there and back, and a step at either end */
     flight.lane++;
     for (uint32_t i = 0; i < c->base.nstages; i++) {
         const struct stage *stage = &candidate->stage[i];
-        if (stage->lane == ENTER_LANE)
+        const struct work *own = &work[c->lane[i]];
+        if (stage->lane == ENTER_LANE || !own->hops)
             continue;
-        double us = stage->us_per_byte, next = i + 1 < c->base.nstages ? stage[1].us_per_byte : 0;
-        if (c->up[i]) { /* of depth 1: half the start-ups there and back */
-            credit.alpha_us = larger(credit.alpha_us, c->hop_us[i] / 2);
-            credit.us_per_byte = larger(credit.us_per_byte, (us + next) / 2 / chunks);
+        if (c->up[i]) { /* what comes up is folded by the next kind of lanes */
+            int alone = c->stores[i] && c->packed->by_link; /* channels meet on links */
+            double moves_us = alone ? 0 : stage->us_per_byte / own->hops;
+            double us = larger(moves_us, step_us(own)) + step_us(own - 1);
+            credit.alpha_us = larger(credit.alpha_us, c->hop_us[i] / tiles);
+            credit.us_per_byte = larger(credit.us_per_byte, us / tiles);
         }
         if (!c->stores[i]) {
-            flight.alpha_us = larger(flight.alpha_us, c->hop_us[i] / 2 * chunks / ahead);
-            flight.us_per_byte = larger(flight.us_per_byte, us);
+            double ahead = own->hops < BUILD_EVENTS ? own->hops : BUILD_EVENTS;
+            flight.alpha_us = larger(flight.alpha_us, c->hop_us[i] / 2 * own->hops / ahead);
+            flight.us_per_byte = larger(flight.us_per_byte, stage->us_per_byte);
         }
     }
     credit.alone_us_per_byte = credit.us_per_byte;
@@ -533,6 +612,10 @@ static void add_turns(const struct costing *c, struct candidate *candidate)
  * hardly less to do than they have. */
 static void add_waits(const struct costing *c, struct candidate *candidate, const struct work *work)
 {
+    struct stage links = {.depth = 1, .lane = candidate->nstages};
+    links.us_per_byte = links.alone_us_per_byte = work->links_us;
+    if (candidate->nstages < ENTER_LANE)
+        candidate->stage[candidate->nstages++] = links;
     for (uint32_t k = 0; k < peal_packed_lane_kinds(c->packed); k++) {
         struct stage lane = {.depth = 1, .lane = candidate->nstages};
         if (work[k].waits_us <= 0 || candidate->nstages >= ENTER_LANE)
@@ -603,8 +686,18 @@ static void set_lanes(const struct costing *c, struct candidate *candidate, cons
         stage->us_per_byte = us > stage->load_us ? us : stage->load_us;
         stage->alone_us_per_byte = us > stage->alone_load_us ? us : stage->alone_load_us;
     }
-    add_turns(c, candidate);
+    add_turns(c, candidate, work);
     add_waits(c, candidate, work);
+}
+
+/* 1: in the long run no lane waits for others on a link while another link is idle: links have
+ * lanes of their own, or channels that go round the same ranks one way began evenly spread. */
+static int keep_apart(const struct packed *packed)
+{
+    uint32_t turns = turns_of(packed), channels = packed->channels;
+    int one_way = packed->way[PACKED_UP].levels + packed->way[PACKED_DOWN].levels == 1;
+    return packed->by_link ||
+           (one_way && packed->blocks > 1 && (channels % turns == 0 || turns % channels == 0));
 }
 
 static peal_status add_tiles(const struct costing *c, struct candidate *candidate,
@@ -613,7 +706,8 @@ static peal_status add_tiles(const struct costing *c, struct candidate *candidat
     struct planner *planner = c->planner;
     static const uint64_t tiles[] = {0,          32u << 10,  64u << 10, 128u << 10,
                                      256u << 10, 512u << 10, 2u << 20};
-    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+    size_t count = keep_apart(c->packed) ? sizeof tiles / sizeof tiles[0] : 1;
+    for (size_t i = 0; i < count; i++) {
         candidate->tile_bytes =
             planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
         candidate->nstages = c->base.nstages;
@@ -673,7 +767,8 @@ static peal_status cost_dealt(const struct costing *c)
             larger(candidate.hop_share, peal_packed_share(packed, i * packed->pieces));
     candidate.chunk_share = packed->weighted ? candidate.hop_share : 0;
     if (packed->way[PACKED_UP].levels)
-        candidate.slots = 2ull * packed->regions * (packed->width + packed->stages);
+        candidate.slots =
+            2ull * packed->regions * (packed->width * packed->depth / SLOT_DEPTH + packed->stages);
     return add_tiles(c, &candidate, work);
 }
 

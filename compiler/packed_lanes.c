@@ -280,7 +280,7 @@ static void climb(const struct lane *lane, uint32_t chunk, uint32_t nsrc,
     struct plan_operand slot = slot_of(lane, chunk, b->self);
     if (b->plan->tile_bytes)
         peal_build_wait(b, seat->parent, credit_base(lane) + up,
-                        SLOT_DEPTH * sent_like(lane, chunk));
+                        lane->packed->depth * sent_like(lane, chunk));
     if (nsrc == 1) {
         peal_build_push(b, chunk, src[0], slot, up);
         return;
@@ -591,7 +591,7 @@ void peal_packed_emit(struct build *b, const struct candidate *candidate, uint32
 void peal_packed_prepare(struct build *b, const struct candidate *candidate)
 {
     const struct packed *packed = b->packed;
-    uint32_t depth = b->plan->tile_bytes ? SLOT_DEPTH : 1;
+    uint32_t depth = b->plan->tile_bytes ? packed->depth : 1;
     uint64_t bytes = peal_build_slot_bytes(b);
     (void)candidate;
     b->plan->nsems = (uint16_t)peal_packed_semaphores(packed, b->plan->collective);
