@@ -15,6 +15,7 @@
 
 enum { PACKED_DOWN, PACKED_UP, PACKED_WAYS };
 #define PACKED_LEVELS_MAX 24u
+#define PACKED_KINDS_MAX (2 * PACKED_LEVELS_MAX + 2)
 #define PACKED_CHUNKS_MAX 4096u
 #define PACKED_RANKS_MAX 64u
 #define EVEN_CHUNKS_MAX 512u /* into which a message is cut so that all are alike */
@@ -55,9 +56,11 @@ struct packed {
     int weighted;     /* 1: they differ */
     int any_pushed;   /* 1: some seat's fold leaves through a stage */
     struct packed_way way[PACKED_WAYS];
-    struct packed_link *link; /* [from x ranks + to], of the hops that trees have */
-    uint32_t neighbours;      /* that a rank has hops to, of the rank with most */
-    uint64_t lane_ps;         /* what a lane takes for 1e6 bytes */
+    double *seat_us[PACKED_WAYS]; /* while costs are looked at: what the step of each seat takes its
+                                     lane, for a byte */
+    struct packed_link *link;     /* [from x ranks + to], of the hops that trees have */
+    uint32_t neighbours;          /* that a rank has hops to, of the rank with most */
+    uint64_t lane_ps;             /* what a lane takes for 1e6 bytes */
     /* How hops are dealt to lanes: */
     uint32_t pieces;
     uint32_t channels; /* of which each has a share of the chunks; by link: lanes of a link */
@@ -134,6 +137,26 @@ peal_status peal_packed_turns(struct packed *packed);
 /* When a lane turns to the parent of its rank's seat: 0 first. */
 uint32_t peal_packed_turn(const struct packed *packed, uint32_t group, uint32_t rank,
                           const struct seat *seat);
+
+/* ---- packed_work.c: what lanes have to do */
+
+/* What a rank's lanes of one kind take, as microseconds per byte of the message. */
+struct packed_work {
+    double us;       /* the busiest lane: what it reads and writes, or a link that it waits for */
+    double fold_us;  /* the busiest rank's reducing unit, of all channels */
+    uint32_t hops;   /* the busiest lane's, in a trip */
+    double gap_us;   /* its messages besides one, and those of the rank's other engines */
+    double told_us;  /* how much later than the first the last child of a seat is told */
+    double waits_us; /* between the signals of each of its steps */
+    double links_us; /* of the first kind only: the link that lanes share worst */
+};
+
+/* Sets seat_us. */
+peal_status peal_packed_measure_seats(struct planner *planner, struct packed *packed);
+void peal_packed_forget_seats(struct packed *packed);
+/* work[kind of lane], and the most lanes of a rank; fold_us: the busiest rank's reducing unit. */
+peal_status peal_packed_measure(const struct planner *planner, const struct packed *packed,
+                                struct packed_work *work, uint32_t *lanes_out, double *fold_us);
 
 /* Costs a forest with every number of channels that suits it. */
 peal_status peal_packed_cost(struct planner *planner, const struct candidate *with,

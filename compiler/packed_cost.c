@@ -15,13 +15,12 @@ struct costing {
     struct planner *planner;
     struct packed *packed;
     struct candidate base;
-    uint32_t lane[STAGES_MAX];    /* kind of lane that works on a stage */
-    double hop_us[STAGES_MAX];    /* the longest start-up of a level's hops */
-    int stores[STAGES_MAX];       /* 1: lanes do all of the stage's hops */
-    int up[STAGES_MAX];           /* 1: into slots */
-    double meets_us[STAGES_MAX];  /* a byte over the narrowest link on which lanes may meet; 0 */
-    int alike[STAGES_MAX];        /* 1: its links are all as wide */
-    double *seat_us[PACKED_WAYS]; /* what the step of each seat takes its lane, for a byte */
+    uint32_t lane[STAGES_MAX];   /* kind of lane that works on a stage */
+    double hop_us[STAGES_MAX];   /* the longest start-up of a level's hops */
+    int stores[STAGES_MAX];      /* 1: lanes do all of the stage's hops */
+    int up[STAGES_MAX];          /* 1: into slots */
+    double meets_us[STAGES_MAX]; /* a byte over the narrowest link on which lanes may meet; 0 */
+    int alike[STAGES_MAX];       /* 1: its links are all as wide */
 };
 
 static double larger(double a, double b)
@@ -189,402 +188,25 @@ static void cost_links(struct costing *c)
 
 /* ---- lanes ---------------------------------------------------------------------------------- */
 
-/* What a rank's lanes of one kind take, as microseconds per byte of the message. */
-struct work {
-    double us;       /* the busiest lane: what it reads and writes, or a link that it waits for */
-    double fold_us;  /* the busiest rank's reducing unit, of all channels */
-    uint32_t hops;   /* the busiest lane's, in a trip */
-    double gap_us;   /* its messages besides one, and those of the rank's other engines */
-    double told_us;  /* how much later than the first the last child of a seat is told */
-    double waits_us; /* between the signals of each of its steps */
-    double links_us; /* of the first kind only: the link that lanes share worst */
-};
-
-/* Microseconds per byte of a step that stores to all of `to` at once: of links that they share, the
- * sum. */
-static double stores_us(const struct planner *planner, uint32_t from, const uint32_t *to,
-                        uint32_t count, struct load *load)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        struct hop hop;
-        peal_planner_hop(planner, from, to[i], &hop);
-        if (hop.engine == PEAL_ENGINE_SM)
-            peal_load_add(load, &hop.path, 1, hop.scale, 1);
-    }
-    double us = load->worst;
-    peal_load_clear(load);
-    return us;
-}
-
-static uint32_t stored(const struct planner *planner, uint32_t from, const uint32_t *to,
-                       uint32_t count)
-{
-    uint32_t stores = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct hop hop;
-        peal_planner_hop(planner, from, to[i], &hop);
-        stores += hop.engine == PEAL_ENGINE_SM;
-    }
-    return stores;
-}
-
-/* One seat's step: what it takes a lane that has links and reducing unit to itself. */
-static double seat_us(struct costing *c, int way, uint32_t index)
-{
-    const struct packed *packed = c->packed;
-    const struct packed_way *ways = packed->way;
-    const struct seat *seat = &ways[way].seat[index];
-    uint32_t rank = index % packed->n, stores, reads = way == PACKED_UP ? 1 + seat->children : 1;
-    const uint32_t *to = &seat->parent;
-    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3), own = 0, link_us;
-    if (way == PACKED_DOWN || seat->parent == NO_RANK) {
-        const struct seat *below =
-            &ways[way == PACKED_UP && !ways[PACKED_DOWN].levels ? PACKED_UP : PACKED_DOWN]
-                 .seat[index];
-        stores = ways[PACKED_DOWN].levels ? below->children : 0;
-        to = stores ? &ways[PACKED_DOWN].child[below->first_child] : to;
-        own = seat->parent == NO_RANK; /* its output */
-    } else {
-        stores = 1;
-    }
-    uint32_t reach = stored(c->planner, rank, to, stores);
-    link_us = stores_us(c->planner, rank, to, stores, &c->planner->load);
-    if (way == PACKED_UP && seat->parent != NO_RANK && !reach)
-        own = seat->children > 0; /* the stage that another engine sends from */
-    if (!reach && own <= 0)
-        return 0;
-    double touched = (reads + reach + own) / 2 * lane_us;
-    return touched > link_us ? touched : link_us;
-}
-
-static peal_status measure_seats(struct costing *c)
-{
-    uint32_t seats = c->packed->blocks * c->packed->trees * c->packed->n;
-    for (int w = 0; w < PACKED_WAYS; w++) {
-        if (!c->packed->way[w].levels)
-            continue;
-        c->seat_us[w] = peal_alloc(c->packed->ctx, seats * sizeof(double));
-        if (!c->seat_us[w])
-            return PEAL_ERR_MEMORY;
-        for (uint32_t i = 0; i < seats; i++)
-            c->seat_us[w][i] = seat_us(c, w, i);
-    }
-    return PEAL_OK;
-}
-
-static void free_seats(const struct costing *c)
-{
-    for (int w = 0; w < PACKED_WAYS; w++)
-        peal_free(c->packed->ctx, c->seat_us[w],
-                  c->packed->blocks * c->packed->trees * c->packed->n * sizeof(double));
-}
-
-/* One lane of a rank, while they are added up. */
-struct lane_work {
-    double us;
-    double link_us; /* of it, what it keeps its link busy with */
-    uint32_t peer;  /* the other end of the link */
-    double gap_us;  /* of its messages */
-    double waits_us;
-    uint32_t hops;
-    uint32_t used;
-};
-
-/* Gaps of a rank's messages, and of one. */
-struct pushed {
-    double us;
-    double most_us;
-};
-
-static void add_pushed(struct pushed *to, double gap_us, double messages)
-{
-    to->us += gap_us * messages;
-    to->most_us = larger(to->most_us, gap_us);
-}
-
-struct measuring {
-    const struct costing *c;
-    struct lane_work *lane; /* [kind x lanes + group], of one rank */
-    double *folds;          /* [kind]: its reducing unit, over all channels */
-    struct pushed *pushed;  /* [kind]: by other engines */
-    struct work *work;
-};
-
-static struct lane_work *lane_of(const struct measuring *m, uint32_t kind, uint32_t group)
-{
-    struct lane_work *lane = &m->lane[kind * m->c->packed->lanes + group];
-    lane->used = 1;
-    return lane;
-}
-
-/* 1: no child before has the same lane. */
-static int first_of_lane(const struct packed *packed, uint32_t chunk, const uint32_t *child,
-                         uint32_t at)
-{
-    uint32_t group = peal_packed_group(packed, PACKED_DOWN, chunk, child[at]);
-    for (uint32_t i = 0; i < at; i++)
-        if (peal_packed_group(packed, PACKED_DOWN, chunk, child[i]) == group)
-            return 0;
-    return 1;
-}
-
-/* By how many lanes of a rank a chunk is heard of. */
-static uint32_t hearers(const struct packed *packed, uint32_t chunk, uint32_t rank)
-{
-    const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, rank);
-    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
-    uint32_t count = !seat->children;
-    for (uint32_t i = 0; i < seat->children; i++)
-        count += (uint32_t)first_of_lane(packed, chunk, child, i);
-    return count;
-}
-
-/* The root of a chunk that goes down again tells its children, too. */
-static void add_root(const struct measuring *m, uint32_t chunk, uint32_t rank,
-                     struct lane_work *lane)
-{
-    const struct packed *packed = m->c->packed;
-    const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, rank);
-    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
-    double told_us = 0, gap_us = 0;
-    for (uint32_t i = 0; i < seat->children; i++) {
-        const struct packed_link *link = peal_packed_link(packed, PACKED_DOWN, child[i], rank);
-        if (!link->stores) {
-            add_pushed(&m->pushed[0], link->gap_us, hearers(packed, chunk, child[i]));
-            continue;
-        }
-        gap_us = larger(gap_us, link->gap_us);
-        told_us += link->gap_us * hearers(packed, chunk, child[i]);
-    }
-    lane->waits_us += told_us;
-    m->work[0].told_us = larger(m->work[0].told_us, told_us - gap_us);
-}
-
-static void add_climb(const struct measuring *m, uint32_t rank, const struct seat *seat,
-                      double share, struct lane_work *lane)
-{
-    const struct packed_link *link = peal_packed_link(m->c->packed, PACKED_UP, rank, seat->parent);
-    if (link->stores)
-        lane->gap_us += link->gap_us;
-    else
-        add_pushed(&m->pushed[seat->depth], link->gap_us, 1);
-    if (!link->stores)
-        return;
-    lane->waits_us += seat->children * link->gap_us; /* credits to each child, behind it */
-    lane->link_us += (double)link->ps * 1e-12 * share;
-    lane->peer = seat->parent;
-}
-
-static void add_up(const struct measuring *m, uint32_t chunk, uint32_t rank)
-{
-    const struct packed *packed = m->c->packed;
-    const struct seat *seat = peal_packed_seat(packed, PACKED_UP, chunk, rank);
-    double share = peal_packed_share(packed, chunk);
-    struct lane_work *lane =
-        lane_of(m, seat->depth, peal_packed_group(packed, PACKED_UP, chunk, rank));
-    lane->us += m->c->seat_us[PACKED_UP][seat - packed->way[PACKED_UP].seat] * share;
-    lane->hops++;
-    if (seat->parent != NO_RANK)
-        add_climb(m, rank, seat, share, lane);
-    else if (packed->way[PACKED_DOWN].levels)
-        add_root(m, chunk, rank, lane);
-    if (seat->children)
-        m->folds[seat->depth] += (1 + seat->children) * share * peal_planner_fold_us(m->c->planner);
-}
-
-/* A lane's hops down from one seat, its child `first` and later ones: it reads once, and stores to
- * all that it serves; the root's output too, by the lane of the first. */
-static void add_serving(const struct measuring *m, uint32_t chunk, uint32_t rank, uint32_t first)
-{
-    const struct packed *packed = m->c->packed;
-    const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, rank);
-    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
-    uint32_t kind = peal_packed_kind(packed, PACKED_DOWN, seat);
-    uint32_t group = peal_packed_group(packed, PACKED_DOWN, chunk, child[first]);
-    struct lane_work *lane = lane_of(m, kind, group);
-    double link_us = 0, told_us = 0, gap_us = 0, own = seat->parent == NO_RANK && first == 0;
-    double touched = 1 + own;
-    for (uint32_t i = first; i < seat->children; i++) {
-        const struct packed_link *link = peal_packed_link(packed, PACKED_DOWN, child[i], rank);
-        if (peal_packed_group(packed, PACKED_DOWN, chunk, child[i]) != group)
-            continue;
-        if (!link->stores) {
-            add_pushed(&m->pushed[kind], link->gap_us, hearers(packed, chunk, child[i]));
-            continue;
-        }
-        touched += 1;
-        gap_us = larger(gap_us, link->gap_us);
-        told_us += link->gap_us * hearers(packed, chunk, child[i]);
-        link_us = larger(link_us, (double)link->ps * 1e-12);
-    }
-    if (!packed->by_link) /* links that its children share count */
-        lane->us += m->c->seat_us[PACKED_DOWN][seat - packed->way[PACKED_DOWN].seat] *
-                    peal_packed_share(packed, chunk);
-    else if (touched > 1)
-        lane->us += larger(touched / 2 / (peal_planner_lane_gbs(m->c->planner) * 1e3), link_us) *
-                    peal_packed_share(packed, chunk);
-    lane->hops++;
-    lane->peer = child[first];
-    lane->link_us += link_us * peal_packed_share(packed, chunk);
-    lane->waits_us += told_us - gap_us;
-    m->work[kind].told_us = larger(m->work[kind].told_us, told_us - gap_us);
-}
-
-static void add_down(const struct measuring *m, uint32_t chunk, uint32_t rank)
-{
-    const struct packed *packed = m->c->packed;
-    const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, rank);
-    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
-    uint32_t kind = peal_packed_kind(packed, PACKED_DOWN, seat);
-    if (seat->depth == 0 && packed->way[PACKED_UP].levels)
-        return; /* done with the fold */
-    if (!seat->children) {
-        (void)lane_of(m, kind, peal_packed_leaf_group(packed, chunk));
-        return;
-    }
-    for (uint32_t i = 0; i < seat->children; i++)
-        if (first_of_lane(packed, chunk, child, i))
-            add_serving(m, chunk, rank, i);
-}
-
-/* What lanes that share a link take, all of them from one time on: each has its share of it, at
- * most what it moves by itself, and the others have more when one is through. */
-static double sharing_us(struct lane_work *const *lane, uint32_t count)
-{
-    double left[PLAN_LANES_MAX], rate[PLAN_LANES_MAX], us = 0;
-    for (uint32_t i = 0; i < count; i++)
-        left[i] = lane[i]->link_us;
-    for (uint32_t through = 0; through < count;) {
-        double rest = 1, step = -1;
-        uint32_t open = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            rate[i] = left[i] > 0 ? -1 : 0;
-            open += left[i] > 0;
-        }
-        for (uint32_t capped = 1; capped && open;) { /* those that cannot use their share */
-            double share = rest / open;
-            capped = 0;
-            for (uint32_t i = 0; i < count; i++)
-                if (rate[i] < 0 && lane[i]->link_us <= share * lane[i]->us) {
-                    rate[i] = lane[i]->link_us / lane[i]->us;
-                    rest -= rate[i];
-                    open--;
-                    capped = 1;
-                }
-        }
-        for (uint32_t i = 0; i < count; i++) {
-            rate[i] = rate[i] < 0 ? rest / open : rate[i];
-            if (left[i] > 0 && (step < 0 || left[i] < step * rate[i]))
-                step = left[i] / rate[i];
-        }
-        us += step;
-        for (uint32_t i = 0; i < count; i++) {
-            int moves = left[i] > 0;
-            left[i] -= rate[i] * step;
-            if (moves && left[i] <= lane[i]->link_us * 1e-9) {
-                left[i] = 0;
-                through++;
-            }
-        }
-    }
-    return us;
-}
-
-/* Of the rank's link that takes longest. */
-static double links_us(const struct measuring *m)
-{
-    const struct packed *packed = m->c->packed;
-    uint32_t all = peal_packed_lane_kinds(packed) * packed->lanes;
-    double most = 0;
-    for (uint32_t peer = 0; peer < packed->n; peer++) {
-        struct lane_work *lane[PLAN_LANES_MAX];
-        uint32_t count = 0;
-        for (uint32_t i = 0; i < all && count < PLAN_LANES_MAX; i++)
-            if (m->lane[i].link_us > 0 && m->lane[i].peer == peer)
-                lane[count++] = &m->lane[i];
-        if (count)
-            most = larger(most, sharing_us(lane, count));
-    }
-    return most;
-}
-
-static double but_one(double sum, uint32_t count)
-{
-    return sum * (count - 1) / count;
-}
-
-static double add_rank(const struct measuring *m, uint32_t rank, struct work *work, uint32_t *lanes)
-{
-    const struct packed *packed = m->c->packed;
-    uint32_t kinds = peal_packed_lane_kinds(packed);
-    double sum = 0;
-    *lanes = 0;
-    memset(m->lane, 0, (size_t)kinds * packed->lanes * sizeof *m->lane);
-    for (uint32_t k = 0; k < kinds; k++)
-        m->folds[k] = 0, m->pushed[k] = (struct pushed){0, 0};
-    for (uint32_t chunk = 0; chunk < peal_packed_chunks(packed); chunk++) {
-        if (packed->way[PACKED_UP].levels)
-            add_up(m, chunk, rank);
-        if (packed->way[PACKED_DOWN].levels)
-            add_down(m, chunk, rank);
-    }
-    if (packed->by_link)
-        work->links_us = larger(work->links_us, links_us(m));
-    for (uint32_t i = 0; i < kinds * packed->lanes; i++) {
-        struct work *to = &work[i / packed->lanes];
-        *lanes += m->lane[i].used;
-        to->us = larger(to->us, m->lane[i].us);
-        to->hops = to->hops > m->lane[i].hops ? to->hops : m->lane[i].hops;
-        to->waits_us = larger(to->waits_us, m->lane[i].waits_us);
-        if (m->lane[i].hops)
-            to->gap_us = larger(to->gap_us, but_one(m->lane[i].gap_us, m->lane[i].hops));
-    }
-    for (uint32_t k = 0; k < kinds; k++) {
-        sum += m->folds[k];
-        work[k].fold_us = larger(work[k].fold_us, m->folds[k]);
-        work[k].gap_us = larger(work[k].gap_us, m->pushed[k].us - m->pushed[k].most_us);
-    }
-    return sum;
-}
-
-/* work[kind of lane]; returns the lanes of a rank; all_us: the busiest rank's reducing unit. room:
- * for each rank's lanes. */
-static uint32_t measure(const struct costing *c, struct work *work, struct lane_work *room,
-                        double *all_us)
-{
-    double folds[2 * PACKED_LEVELS_MAX + 2];
-    struct pushed pushed[2 * PACKED_LEVELS_MAX + 2];
-    struct measuring m = {.c = c, .lane = room, .folds = folds, .pushed = pushed, .work = work};
-    uint32_t most = 0;
-    *all_us = 0;
-    for (uint32_t k = 0; k < peal_packed_lane_kinds(c->packed); k++)
-        work[k] = (struct work){0};
-    for (uint32_t r = 0; r < c->packed->n; r++) {
-        uint32_t lanes;
-        *all_us = larger(*all_us, add_rank(&m, r, work, &lanes));
-        most = most > lanes ? most : lanes;
-    }
-    return most;
-}
-
 /*
  * Between two tiles of a lane. Where partial sums wait for slots, both ends move a chunk in the
  * round trip of a credit, with so many tiles under way. A lane of another engine has BUILD_EVENTS
  * transfers under way, one of each chunk.
  */
-static double step_us(const struct work *work)
+static double step_us(const struct packed_work *work)
 {
     return work->hops ? work->us / work->hops : 0;
 }
 
-static void add_turns(const struct costing *c, struct candidate *candidate, const struct work *work)
+static void add_turns(const struct costing *c, struct candidate *candidate,
+                      const struct packed_work *work)
 {
     struct stage credit = {.depth = 1, .lane = candidate->nstages}, flight = credit;
     double tiles = c->packed->depth; /* in the start-ups there and back, and a step at either end */
     flight.lane++;
     for (uint32_t i = 0; i < c->base.nstages; i++) {
         const struct stage *stage = &candidate->stage[i];
-        const struct work *own = &work[c->lane[i]];
+        const struct packed_work *own = &work[c->lane[i]];
         if (stage->lane == ENTER_LANE || !own->hops)
             continue;
         if (c->up[i]) { /* what comes up is folded by the next kind of lanes */
@@ -610,7 +232,8 @@ static void add_turns(const struct costing *c, struct candidate *candidate, cons
 
 /* A lane stands still between the signals of each step, which its links do not notice unless it has
  * hardly less to do than they have. */
-static void add_waits(const struct costing *c, struct candidate *candidate, const struct work *work)
+static void add_waits(const struct costing *c, struct candidate *candidate,
+                      const struct packed_work *work)
 {
     struct stage links = {.depth = 1, .lane = candidate->nstages};
     links.us_per_byte = links.alone_us_per_byte = work->links_us;
@@ -672,13 +295,14 @@ static double meeting(const struct costing *c, const struct candidate *candidate
     return few < many ? few : many;
 }
 
-static void set_lanes(const struct costing *c, struct candidate *candidate, const struct work *work)
+static void set_lanes(const struct costing *c, struct candidate *candidate,
+                      const struct packed_work *work)
 {
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         struct stage *stage = &candidate->stage[i];
         if (stage->lane == ENTER_LANE)
             continue;
-        const struct work *own = &work[c->lane[i]];
+        const struct packed_work *own = &work[c->lane[i]];
         double us = larger(own->fold_us, own->us * meeting(c, candidate, i));
         stage->gap_us = own->gap_us;
         stage->alpha_us += own->told_us;
@@ -701,7 +325,7 @@ static int keep_apart(const struct packed *packed)
 }
 
 static peal_status add_tiles(const struct costing *c, struct candidate *candidate,
-                             const struct work *work)
+                             const struct packed_work *work)
 {
     struct planner *planner = c->planner;
     static const uint64_t tiles[] = {0,          32u << 10,  64u << 10, 128u << 10,
@@ -743,16 +367,11 @@ static int too_many_sems(const struct packed *packed, peal_collective collective
 
 static peal_status cost_dealt(const struct costing *c)
 {
-    struct packed *packed = c->packed;
+    const struct packed *packed = c->packed;
     struct candidate candidate = c->base;
-    struct work work[2 * PACKED_LEVELS_MAX + 2];
-    size_t bytes = peal_packed_lane_kinds(packed) * packed->lanes * sizeof(struct lane_work);
-    struct lane_work *room = peal_alloc(packed->ctx, bytes);
-    if (!room)
-        return PEAL_ERR_MEMORY;
+    struct packed_work work[PACKED_KINDS_MAX];
     double fold_us;
-    candidate.lanes = measure(c, work, room, &fold_us);
-    peal_free(packed->ctx, room, bytes);
+    PEAL_TRY(peal_packed_measure(c->planner, packed, work, &candidate.lanes, &fold_us));
     if (candidate.lanes > PLAN_LANES_MAX)
         return PEAL_OK;
     candidate.total_us_per_byte = larger(fold_us, candidate.total_us_per_byte);
@@ -827,9 +446,9 @@ peal_status peal_packed_cost(struct planner *planner, const struct candidate *wi
 {
     struct costing c = {.planner = planner, .packed = packed, .base = *with};
     cost_links(&c);
-    peal_status status = measure_seats(&c);
+    peal_status status = peal_packed_measure_seats(planner, packed);
     if (status == PEAL_OK)
         status = cost_all_channels(&c);
-    free_seats(&c);
+    peal_packed_forget_seats(packed);
     return status;
 }
