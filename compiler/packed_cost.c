@@ -249,6 +249,39 @@ static void add_waits(const struct costing *c, struct candidate *candidate,
     }
 }
 
+/* A root's other lanes begin when its first one has written the output: once, in a pipeline. */
+static void add_root(const struct costing *c, struct candidate *candidate,
+                     const struct packed_work *work)
+{
+    const struct packed *packed = c->packed;
+    if (!packed->by_link || !packed->nsems[PACKED_WAYS] || candidate->nstages >= ENTER_LANE)
+        return;
+    struct stage begin = {.levels = 1, .chain = 1, .lane = ENTER_LANE};
+    begin.us_per_byte = begin.alone_us_per_byte =
+        step_us(&work[peal_packed_leaf_kind(packed) - packed->way[PACKED_DOWN].levels]) *
+        candidate->cells;
+    candidate->stage[candidate->nstages++] = begin;
+}
+
+/* Lanes hand on chunk by chunk, so what is under way is a part of a tile of each: as many parts as
+ * a lane has hops. What is taken once in a trip, or overlaps in it, counts for a part of it. */
+static void cut_cells(const struct costing *c, struct candidate *candidate,
+                      const struct packed_work *work)
+{
+    uint32_t cells = UINT32_MAX;
+    for (uint32_t i = 0; i < c->base.nstages; i++)
+        if (candidate->stage[i].lane != ENTER_LANE && work[c->lane[i]].hops < cells)
+            cells = work[c->lane[i]].hops;
+    candidate->cells = c->packed->by_link && cells ? cells : 1;
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        struct stage *stage = &candidate->stage[i];
+        stage->gap_us /= candidate->cells;
+        if (!stage->levels)
+            stage->alpha_us /= candidate->cells;
+    }
+    add_root(c, candidate, work);
+}
+
 /* What the lanes of a rank take turns with: other ranks, or the trees of a root. As many lanes, or
  * twice as many, keep to different ones. */
 static uint32_t turns_of(const struct packed *packed)
@@ -312,6 +345,7 @@ static void set_lanes(const struct costing *c, struct candidate *candidate,
     }
     add_turns(c, candidate, work);
     add_waits(c, candidate, work);
+    cut_cells(c, candidate, work);
 }
 
 /* 1: in the long run no lane waits for others on a link while another link is idle: links have
@@ -328,12 +362,16 @@ static peal_status add_tiles(const struct costing *c, struct candidate *candidat
                              const struct packed_work *work)
 {
     struct planner *planner = c->planner;
+    const struct packed *packed = c->packed;
     static const uint64_t tiles[] = {0,          32u << 10,  64u << 10, 128u << 10,
                                      256u << 10, 512u << 10, 2u << 20};
-    size_t count = keep_apart(c->packed) ? sizeof tiles / sizeof tiles[0] : 1;
+    size_t count = keep_apart(packed) ? sizeof tiles / sizeof tiles[0] : 1;
     for (size_t i = 0; i < count; i++) {
         candidate->tile_bytes =
             planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
+        uint32_t slots = packed->width * (candidate->tile_bytes ? packed->depth / SLOT_DEPTH : 1);
+        if (packed->way[PACKED_UP].levels)
+            candidate->slots = 2ull * packed->regions * (slots + packed->stages);
         candidate->nstages = c->base.nstages;
         memcpy(candidate->stage, c->base.stage, c->base.nstages * sizeof c->base.stage[0]);
         set_lanes(c, candidate, work);
@@ -385,17 +423,22 @@ static peal_status cost_dealt(const struct costing *c)
         candidate.hop_share =
             larger(candidate.hop_share, peal_packed_share(packed, i * packed->pieces));
     candidate.chunk_share = packed->weighted ? candidate.hop_share : 0;
-    if (packed->way[PACKED_UP].levels)
-        candidate.slots =
-            2ull * packed->regions * (packed->width * packed->depth / SLOT_DEPTH + packed->stages);
     return add_tiles(c, &candidate, work);
+}
+
+/* 1: channels that begin with different trees would meet on links, and wait for each other's. */
+static int would_meet(const struct packed *packed, uint32_t channels)
+{
+    return channels > 1 &&
+           (packed->way[PACKED_UP].levels > 1 || packed->way[PACKED_DOWN].levels > 1);
 }
 
 static peal_status cost_channels(const struct costing *c, uint32_t channels, uint32_t pieces,
                                  int by_link)
 {
     struct packed *packed = c->packed;
-    if ((uint64_t)packed->blocks * packed->trees * pieces > PACKED_CHUNKS_MAX)
+    if ((!by_link && !c->planner->request.channels && would_meet(packed, channels)) ||
+        (uint64_t)packed->blocks * packed->trees * pieces > PACKED_CHUNKS_MAX)
         return PEAL_OK;
     peal_status status = peal_packed_deal(packed, pieces, channels, by_link);
     if (status == PEAL_OK && by_link)
