@@ -143,7 +143,8 @@ peal_status peal_packed_begin(struct build *b, const struct candidate *candidate
 {
     struct peal_plan *plan = b->plan;
     PEAL_TRY(open_forests(b->planner, candidate, packed));
-    PEAL_TRY(peal_packed_deal(packed, candidate->pieces, candidate->channels));
+    PEAL_TRY(peal_packed_deal(packed, candidate->pieces, candidate->channels, candidate->variant));
+    PEAL_TRY(peal_packed_number_sems(packed));
     PEAL_TRY(peal_packed_turns(packed));
     b->packed = packed;
     if (!packed->weighted)
@@ -158,9 +159,10 @@ peal_status peal_packed_begin(struct build *b, const struct candidate *candidate
 
 static void detail(const struct candidate *candidate, char *text, size_t size)
 {
-    snprintf(text, size, "%u spanning tree%s from a root, %u channel%s", candidate->trees,
+    snprintf(text, size, "%u spanning tree%s from a root, %u %s%s%s", candidate->trees,
              candidate->trees == 1 ? "" : "s", candidate->channels,
-             candidate->channels == 1 ? "" : "s");
+             candidate->variant ? "lane" : "channel", candidate->channels == 1 ? "" : "s",
+             candidate->variant ? " a link" : "");
 }
 
 const struct algo peal_algo_packed = {"packed",

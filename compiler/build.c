@@ -317,17 +317,23 @@ static void add_signal(struct build *b, uint8_t op, uint32_t peer, uint32_t sem,
     add_step(b, &step);
 }
 
+void peal_build_push_to(struct build *b, uint32_t chunk, struct plan_operand src,
+                        struct plan_operand dst, uint32_t nsems, const uint32_t *sems)
+{
+    uint8_t engine = peal_build_engine(b, dst.rank);
+    int async = peal_plan_engine_async(engine);
+    peal_build_move(b, chunk, 1, &src, 1, &dst, engine, 0);
+    for (uint32_t i = 0; i < nsems; i++)
+        add_signal(b, PLAN_SIGNAL, dst.rank, sems[i], engine,
+                   async ? (uint8_t)b->next_event : PLAN_NO_EVENT);
+    if (async)
+        b->next_event = (b->next_event + 1) % b->in_flight;
+}
+
 void peal_build_push(struct build *b, uint32_t chunk, struct plan_operand src,
                      struct plan_operand dst, uint32_t sem)
 {
-    uint8_t engine = peal_build_engine(b, dst.rank);
-    peal_build_move(b, chunk, 1, &src, 1, &dst, engine, 0);
-    if (!peal_plan_engine_async(engine)) {
-        add_signal(b, PLAN_SIGNAL, dst.rank, sem, engine, PLAN_NO_EVENT);
-        return;
-    }
-    add_signal(b, PLAN_SIGNAL, dst.rank, sem, engine, (uint8_t)b->next_event);
-    b->next_event = (b->next_event + 1) % b->in_flight;
+    peal_build_push_to(b, chunk, src, dst, 1, &sem);
 }
 
 /* The engine of a signal behind nothing. */

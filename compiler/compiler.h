@@ -186,7 +186,8 @@ struct candidate {
     enum reduction_order order;
     enum corner corner;
     uint8_t move_engine[PEAL_LINK_CLASS_COUNT]; /* forced: as in a request */
-    int variant;     /* halving: 1, places go across the hosts; swing: 1, whole messages */
+    int variant;     /* halving: 1, places go across the hosts; swing: 1, whole messages;
+                        packed: 1, links have lanes of their own */
     uint32_t levels; /* hierarchical: bit 1 << level_word */
     enum level_part inner;
     enum level_part outer;
@@ -414,6 +415,9 @@ void peal_build_convert(struct build *b, uint8_t op, uint32_t chunk, const struc
 /* A move to one remote destination by whatever engine the hop has, and the signal behind it. */
 void peal_build_push(struct build *b, uint32_t chunk, struct plan_operand src,
                      struct plan_operand dst, uint32_t sem);
+/* The same with several signals. */
+void peal_build_push_to(struct build *b, uint32_t chunk, struct plan_operand src,
+                        struct plan_operand dst, uint32_t nsems, const uint32_t *sems);
 void peal_build_signal(struct build *b, uint32_t peer, uint32_t sem);
 /* alltoallv: a signal with the count of the own block for the peer, and its wait. */
 void peal_build_tell(struct build *b, uint32_t peer, uint32_t sem);

@@ -15,8 +15,10 @@
 
 enum { PACKED_DOWN, PACKED_UP, PACKED_WAYS };
 #define PACKED_LEVELS_MAX 24u
+#define PACKED_KINDS_MAX (2 * PACKED_LEVELS_MAX + 2)
 #define PACKED_CHUNKS_MAX 4096u
 #define PACKED_RANKS_MAX 64u
+#define EVEN_CHUNKS_MAX 512u /* into which a message is cut so that all are alike */
 
 /* A rank's place in the tree of a chunk. */
 struct seat {
@@ -26,6 +28,14 @@ struct seat {
     uint32_t children;
     uint32_t pushed; /* 1: another engine moves what goes to its parent, so that a fold leaves
                         through a stage */
+};
+
+struct packed_link {
+    uint64_t ps;     /* what 1e6 bytes take that have it to themselves */
+    double alpha_us; /* until what was moved or raised is there */
+    double gap_us;   /* that each message costs */
+    double back_us;  /* start-up of a signal the other way */
+    uint8_t stores;  /* 1: the lane itself moves over it */
 };
 
 /* What all pieces of one tree of each root have in common, in one direction. */
@@ -46,50 +56,107 @@ struct packed {
     int weighted;     /* 1: they differ */
     int any_pushed;   /* 1: some seat's fold leaves through a stage */
     struct packed_way way[PACKED_WAYS];
-    /* How chunks are dealt to channels: */
+    double *seat_us[PACKED_WAYS]; /* while costs are looked at: what the step of each seat takes its
+                                     lane, for a byte */
+    struct packed_link *link;     /* [from x ranks + to], of the hops that trees have */
+    uint32_t neighbours;          /* that a rank has hops to, of the rank with most */
+    uint64_t lane_ps;             /* what a lane takes for 1e6 bytes */
+    /* How hops are dealt to lanes: */
     uint32_t pieces;
-    uint32_t channels;
-    uint32_t *channel; /* of chunk [tree x pieces + piece] of each block */
-    uint32_t *slot;    /* [chunk x ranks + rank]: the rank's first, of those of the channel */
-    uint32_t width;    /* slots of a channel, of the rank that needs most */
-    uint8_t *turn;   /* [(up depth - 1) x ranks x ranks + rank x ranks + parent]: how many parents a
-                        rank has at the depth before this one, counted from the rank on */
-    uint32_t *stage; /* [(channel x up levels + depth - 1) x ranks + rank]: a lane's first */
-    uint32_t stages; /* stage slots of a channel, of the rank that needs most */
+    uint32_t channels; /* of which each has a share of the chunks; by link: lanes of a link */
+    uint32_t lanes;    /* of a kind, at most */
+    int by_link;       /* 1: each link has lanes of its own; 0: each chunk is a channel's */
+    uint8_t *group[PACKED_WAYS]; /* [chunk x ranks + rank]: which lane of its kind makes the hop
+                                    between the rank and its parent, or folds at the root */
+    uint8_t *region;             /* [chunk of a block]: of its slots */
+    uint32_t regions;
+    uint16_t *slot;         /* [chunk x ranks + rank]: the rank's, at its parent */
+    uint32_t depth;         /* tiles in flight between two lanes, if there are tiles */
+    uint32_t width;         /* slots of a region, of the rank that needs most */
+    uint16_t *stage;        /* [lane that climbs x ranks + rank]: a lane's first */
+    uint32_t stages;        /* stage slots of a region, of the rank that needs most */
+    struct packed_sem *sem; /* open addressing, by key; of by_link while costs are looked at */
+    uint32_t sems_room;
+    uint32_t nsems[PACKED_WAYS + 1]; /* of the two ranks that need most; of a rank's own lanes */
+    uint8_t *turn; /* [(up depth - 1) x ranks x ranks + rank x ranks + parent]: how many parents a
+                      rank has at the depth before this one, counted from the rank on */
 };
 
 /* Trees and seats: forest[way] NULL: none. LIMIT: too many chunks, or too deep. */
 peal_status peal_packed_seats(struct packed *packed, const struct planner *planner,
                               const struct pack_forest *const forest[PACKED_WAYS]);
-/* Deals chunks to channels, and numbers slots. */
-peal_status peal_packed_deal(struct packed *packed, uint32_t pieces, uint32_t channels);
 void peal_packed_free(struct packed *packed);
 uint32_t peal_packed_chunks(const struct packed *packed);
 const struct seat *peal_packed_seat(const struct packed *packed, int way, uint32_t chunk,
                                     uint32_t rank);
 const uint32_t *peal_packed_children(const struct packed *packed, int way, const struct seat *seat);
-/* Which of its parent's slots the rank's contribution to a chunk goes to. */
-uint32_t peal_packed_slot(const struct packed *packed, uint32_t chunk, uint32_t rank);
-uint32_t peal_packed_channel(const struct packed *packed, uint32_t chunk);
-/* The first stage slot of the rank's lane that folds at `depth`. */
-uint32_t peal_packed_stage(const struct packed *packed, uint32_t channel, uint32_t depth,
-                           uint32_t rank);
-/* Sets the turns of what climbs. */
-peal_status peal_packed_turns(struct packed *packed);
-/* When the channel's lane turns to the parent of its rank's seat: 0 first. */
-uint32_t peal_packed_turn(const struct packed *packed, uint32_t channel, uint32_t rank,
-                          const struct seat *seat);
+/* Over which a rank's hop to or from its parent goes. */
+struct packed_link *peal_packed_link(const struct packed *packed, int way, uint32_t rank,
+                                     uint32_t parent);
 /* Of the message. */
 double peal_packed_share(const struct packed *packed, uint32_t chunk);
-/* A lane of a channel works off the seats of one depth: those that fold, those that pass on,
- * and, all depths together, those that only hear that a chunk has come. */
+
+/* ---- packed_deal.c: lanes */
+
+/* Deals hops to lanes: `channels` of each kind, at most. A lane of a rank works off hops from the
+ * seats of one depth: those that fold, those that pass on, and, all depths together, those that
+ * only hear that a chunk has come. Numbers slots. LIMIT: too many of them. */
+peal_status peal_packed_deal(struct packed *packed, uint32_t pieces, uint32_t channels,
+                             int by_link);
+void peal_packed_undeal(struct packed *packed);
 uint32_t peal_packed_lane_kinds(const struct packed *packed);
-uint32_t peal_packed_lane(const struct packed *packed, int way, const struct seat *seat);
-uint32_t peal_packed_leaf_lane(const struct packed *packed);
-/* Of each channel, between two ranks. */
+uint32_t peal_packed_leaf_kind(const struct packed *packed);
+/* Which lane of its kind hears of a chunk at a leaf. */
+uint32_t peal_packed_leaf_group(const struct packed *packed, uint32_t chunk);
+uint32_t peal_packed_group(const struct packed *packed, int way, uint32_t chunk, uint32_t rank);
+uint32_t peal_packed_kind(const struct packed *packed, int way, const struct seat *seat);
+
+/* ---- packed_sems.c: semaphores and turns */
+
+/* Of a hop: between the lane that makes it and a lane of its other end. */
+struct packed_sem {
+    uint64_t key; /* 0: none */
+    uint16_t number;
+};
+#define PACKED_LEAF 0xffu /* the other end's lane that only hears */
+/* Numbers the semaphores of what was dealt; LIMIT: too many. */
+peal_status peal_packed_number_sems(struct packed *packed);
+/* In a direction, between the ends of a rank's hop in a chunk's tree. other: the lane of its kind
+ * that, on the way up, the parent's seat has, on the way down the rank's own seat, or
+ * PACKED_LEAF. */
+uint32_t peal_packed_sem(const struct packed *packed, int way, uint32_t chunk, uint32_t rank,
+                         uint32_t other);
+/* Of a rank with itself: the lane that writes a root's output tells another. */
+uint32_t peal_packed_own_sem(const struct packed *packed, uint32_t root, uint32_t from,
+                             uint32_t to);
 uint32_t peal_packed_semaphores(const struct packed *packed, peal_collective collective);
-/* 1: it has children, so that a lane of its depth passes on. */
-int peal_packed_inner(const struct packed *packed, uint32_t chunk, uint32_t rank);
+void peal_packed_forget_sems(struct packed *packed);
+size_t peal_packed_turn_cells(const struct packed *packed);
+/* Sets the turns of what climbs. */
+peal_status peal_packed_turns(struct packed *packed);
+/* When a lane turns to the parent of its rank's seat: 0 first. */
+uint32_t peal_packed_turn(const struct packed *packed, uint32_t group, uint32_t rank,
+                          const struct seat *seat);
+
+/* ---- packed_work.c: what lanes have to do */
+
+/* What a rank's lanes of one kind take, as microseconds per byte of the message. */
+struct packed_work {
+    double us;       /* the busiest lane: what it reads and writes, or a link that it waits for */
+    double fold_us;  /* the busiest rank's reducing unit, of all channels */
+    uint32_t hops;   /* the busiest lane's, in a trip */
+    double gap_us;   /* its messages besides one, and those of the rank's other engines */
+    double told_us;  /* how much later than the first the last child of a seat is told */
+    double waits_us; /* between the signals of each of its steps */
+    double links_us; /* of the first kind only: the link that lanes share worst */
+};
+
+/* Sets seat_us. */
+peal_status peal_packed_measure_seats(struct planner *planner, struct packed *packed);
+void peal_packed_forget_seats(struct packed *packed);
+/* work[kind of lane], and the most lanes of a rank; fold_us: the busiest rank's reducing unit. */
+peal_status peal_packed_measure(const struct planner *planner, const struct packed *packed,
+                                struct packed_work *work, uint32_t *lanes_out, double *fold_us);
 
 /* Costs a forest with every number of channels that suits it. */
 peal_status peal_packed_cost(struct planner *planner, const struct candidate *with,

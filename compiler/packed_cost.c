@@ -5,7 +5,8 @@
  */
 #include "packed.h"
 
-#define EVEN_CHUNKS_MAX 512u
+#include <string.h>
+
 #define MEETING_TILE (64u << 10)
 #define MEETING_LANES 4             /* of a link, of which some move at any time */
 #define ENTER_LANE (STAGES_MAX - 1) /* of a stage that runs once, not for each tile */
@@ -14,16 +15,12 @@ struct costing {
     struct planner *planner;
     struct packed *packed;
     struct candidate base;
-    uint32_t lane[STAGES_MAX]; /* kind of lane that works on a stage */
-    uint64_t sent[STAGES_MAX]; /* trees that the busiest rank sends a stage's hops for */
-    double gap_us[STAGES_MAX];
-    double told_us[STAGES_MAX];   /* how much later than the first the last child is told */
-    double hop_us[STAGES_MAX];    /* the longest start-up of a level's hops */
-    int stores[STAGES_MAX];       /* 1: lanes do all of the stage's hops */
-    int up[STAGES_MAX];           /* 1: into slots */
-    double meets_us[STAGES_MAX];  /* a byte over the narrowest link on which lanes may meet; 0 */
-    int alike[STAGES_MAX];        /* 1: its links are all as wide */
-    double *seat_us[PACKED_WAYS]; /* what the step of each seat takes its lane, for a byte */
+    uint32_t lane[STAGES_MAX];   /* kind of lane that works on a stage */
+    double hop_us[STAGES_MAX];   /* the longest start-up of a level's hops */
+    int stores[STAGES_MAX];      /* 1: lanes do all of the stage's hops */
+    int up[STAGES_MAX];          /* 1: into slots */
+    double meets_us[STAGES_MAX]; /* a byte over the narrowest link on which lanes may meet; 0 */
+    int alike[STAGES_MAX];       /* 1: its links are all as wide */
 };
 
 static double larger(double a, double b)
@@ -33,37 +30,8 @@ static double larger(double a, double b)
 
 /* ---- links ---------------------------------------------------------------------------------- */
 
-static void count_sent(const struct costing *c, int way, uint32_t depth, uint64_t *sent,
-                       uint64_t *most)
-{
-    const struct packed *packed = c->packed;
-    uint32_t trees = packed->blocks * packed->trees;
-    for (uint32_t r = 0; r < packed->n; r++)
-        sent[r] = 0;
-    for (uint32_t i = 0; i < trees * packed->n; i++) {
-        const struct seat *seat = &packed->way[way].seat[i];
-        uint32_t from = way == PACKED_UP ? i % packed->n : seat->parent;
-        if (seat->depth == depth && ++sent[from] > *most)
-            *most = sent[from];
-    }
-}
-
-/* What a lane's store to all children of a seat is told by, one after the other, besides one. */
-static double told_us(const struct packed *packed, int way, uint32_t depth, double gap_us)
-{
-    uint32_t most = 1;
-    if (way == PACKED_UP)
-        return 0;
-    for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
-        const struct seat *seat = &packed->way[way].seat[i];
-        if (seat->depth == depth - 1 && seat->children > most)
-            most = seat->children;
-    }
-    return (most - 1) * gap_us;
-}
-
 /* Hops between one depth and the next, each with its tree's share of the message. */
-static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sent)
+static void cost_level(struct costing *c, int way, uint32_t depth)
 {
     const struct packed *packed = c->packed;
     struct stage stage = {.levels = 1, .lane = c->base.nstages, .depth = UINT32_MAX};
@@ -87,16 +55,13 @@ static void cost_level(struct costing *c, int way, uint32_t depth, uint64_t *sen
         peal_planner_load(c->planner, &hop, share * packed->weight[i / packed->n % packed->trees],
                           hop.scale);
     }
-    count_sent(c, way, depth, sent, &c->sent[at]);
-    c->gap_us[at] = stage.gap_us;
     c->stores[at] = stores;
-    c->told_us[at] = stores ? told_us(packed, way, depth, stage.gap_us) : 0;
     c->meets_us[at] = stores ? link_us : 0;
     c->alike[at] = link_us <= wide_us;
     c->up[at] = way == PACKED_UP;
     c->lane[at] = way == PACKED_UP
                       ? depth
-                      : peal_packed_leaf_lane(packed) + depth - 1 - packed->way[PACKED_DOWN].levels;
+                      : peal_packed_leaf_kind(packed) + depth - 1 - packed->way[PACKED_DOWN].levels;
     if (way == PACKED_DOWN && depth == 1 && packed->way[PACKED_UP].levels)
         c->lane[at] = 0;
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
@@ -111,21 +76,22 @@ static void cost_fold(struct costing *c)
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
 }
 
-/* Start-ups from the rank `index` stands for to its root, or back, along one tree. */
+/* Start-ups from the rank `index` stands for to its root, or back, along one tree. In an allgather
+ * nobody stores into a rank before it has said that it has entered. */
 static double way_us(const struct costing *c, int way, uint32_t index)
 {
     const struct packed *packed = c->packed;
     const struct seat *seats = packed->way[way].seat;
     uint32_t tree = index / packed->n * packed->n;
-    double sum = 0;
+    int enters = c->planner->request.collective == PEAL_ALLGATHER;
+    double sum = 0, latest = 0;
     for (uint32_t at = index; seats[at].parent != NO_RANK; at = tree + seats[at].parent) {
-        struct hop hop;
-        uint32_t rank = at % packed->n, parent = seats[at].parent;
-        peal_planner_hop(c->planner, way == PACKED_UP ? rank : parent,
-                         way == PACKED_UP ? parent : rank, &hop);
-        sum += hop.alpha_us;
+        const struct packed_link *link =
+            peal_packed_link(packed, way, at % packed->n, seats[at].parent);
+        sum += link->alpha_us;
+        latest = larger(latest, enters ? sum + link->back_us : sum);
     }
-    return sum;
+    return latest;
 }
 
 /* The start-ups of all levels together are those of the longest way along a tree. */
@@ -136,65 +102,82 @@ static double set_way(struct costing *c, int way, uint32_t first)
     double longest = 0;
     for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
         const struct seat *seat = &packed->way[way].seat[i];
-        double us = seat->children || seat->parent == NO_RANK ? 0 : way_us(c, way, i);
-        longest = us > longest ? us : longest;
+        if (!seat->children && seat->parent != NO_RANK)
+            longest = larger(longest, way_us(c, way, i));
     }
     for (uint32_t i = first; i < first + levels; i++) {
         c->hop_us[i] = c->base.stage[i].alpha_us;
-        c->base.stage[i].alpha_us = longest / levels + c->told_us[i];
+        c->base.stage[i].alpha_us = longest / levels;
     }
     return longest;
 }
 
-/* Whom a rank tells that it has entered, of the rank that tells most. */
-static uint32_t most_parents(const struct packed *packed)
+/* What a rank's signals to its parents, that it has entered, cost the lane or engine that has most
+ * of them to send, besides the first. */
+static double greeting_us(const struct packed *packed, uint32_t rank)
 {
     const struct packed_way *down = &packed->way[PACKED_DOWN];
-    uint32_t most = 1, trees = packed->blocks * packed->trees;
-    for (uint32_t r = 0; r < packed->n; r++) {
+    double pushed = 0, most = 0;
+    for (uint32_t depth = 1; depth <= down->levels; depth++) {
         uint8_t told[PACKED_RANKS_MAX] = {0};
-        uint32_t count = 0;
-        for (uint32_t t = 0; t < trees; t++) {
-            uint32_t parent = down->seat[t * packed->n + r].parent;
-            count += parent != NO_RANK && !told[parent];
-            if (parent != NO_RANK)
-                told[parent] = 1;
+        double stored = 0;
+        for (uint32_t t = 0; t < packed->blocks * packed->trees; t++) {
+            const struct seat *seat = &down->seat[(size_t)t * packed->n + rank];
+            if (seat->depth != depth || told[seat->parent])
+                continue;
+            const struct packed_link *link =
+                peal_packed_link(packed, PACKED_DOWN, rank, seat->parent);
+            told[seat->parent] = 1;
+            *(link->stores ? &stored : &pushed) += link->gap_us;
+            most = larger(most, link->gap_us);
         }
-        most = count > most ? count : most;
+        most = larger(most, stored);
     }
-    return most;
+    return larger(most, pushed);
+}
+
+/* What a rank's signals to its children of the first tree, that they may leave, cost besides one.
+ */
+static double leaving_us(const struct packed *packed, uint32_t rank)
+{
+    const struct seat *seat = &packed->way[PACKED_UP].seat[rank];
+    const uint32_t *child = packed->way[PACKED_UP].child + seat->first_child;
+    double us = 0;
+    for (uint32_t i = 1; i < seat->children; i++)
+        us += peal_packed_link(packed, PACKED_UP, child[i], rank)->gap_us;
+    return us;
 }
 
 /* Ranks tell their parents that they have entered, or their children that they may leave. */
 static void cost_handshake(struct costing *c, double way)
 {
     peal_collective collective = c->planner->request.collective;
+    const struct packed *packed = c->packed;
     struct stage stage = {.levels = 1, .chain = 1, .lane = ENTER_LANE};
-    double gap = 0;
     if (collective == PEAL_ALLREDUCE || collective == PEAL_REDUCE_SCATTER)
         return;
-    for (uint32_t i = 0; i < c->base.nstages; i++) {
-        stage.alpha_us = larger(stage.alpha_us, c->hop_us[i]);
-        gap = larger(gap, c->gap_us[i]);
-    }
-    if (c->packed->blocks == 1) /* all of them, one after the other */
+    if (collective != PEAL_ALLGATHER) /* all of them, one after the other */
         stage.alpha_us = way;
-    else
-        stage.alpha_us += (most_parents(c->packed) - 1) * gap;
+    for (uint32_t r = 0; collective == PEAL_ALLGATHER && r < packed->n; r++)
+        stage.alpha_us = larger(stage.alpha_us, greeting_us(packed, r));
+    double leave_us = 0;
+    for (uint32_t r = 0; collective == PEAL_REDUCE && r < packed->n; r++)
+        leave_us = larger(leave_us, leaving_us(packed, r));
+    stage.alpha_us += leave_us;
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
 }
 
-static void cost_links(struct costing *c, uint64_t *sent)
+static void cost_links(struct costing *c)
 {
     const struct packed_way *up = &c->packed->way[PACKED_UP], *down = &c->packed->way[PACKED_DOWN];
     double way = 0;
     for (uint32_t depth = up->levels; depth > 0; depth--)
-        cost_level(c, PACKED_UP, depth, sent);
+        cost_level(c, PACKED_UP, depth);
     if (up->levels && !down->levels)
         cost_fold(c);
     uint32_t first = c->base.nstages;
     for (uint32_t depth = 1; depth <= down->levels; depth++)
-        cost_level(c, PACKED_DOWN, depth, sent);
+        cost_level(c, PACKED_DOWN, depth);
     if (up->levels)
         way += set_way(c, PACKED_UP, 0);
     if (down->levels)
@@ -205,180 +188,38 @@ static void cost_links(struct costing *c, uint64_t *sent)
 
 /* ---- lanes ---------------------------------------------------------------------------------- */
 
-/* What a rank's lanes of one kind take, as microseconds per byte of the message. */
-struct work {
-    double us;         /* the busiest lane: what it reads and writes, or a link that it waits for */
-    double fold_us;    /* the busiest rank's reducing unit, of all channels */
-    uint64_t messages; /* that the busiest lane tells of in a trip */
-};
-
-/* Microseconds per byte of a step that stores to all of `to` at once: of links that they share, the
- * sum. */
-static double stores_us(const struct planner *planner, uint32_t from, const uint32_t *to,
-                        uint32_t count, struct load *load)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        struct hop hop;
-        peal_planner_hop(planner, from, to[i], &hop);
-        if (hop.engine == PEAL_ENGINE_SM)
-            peal_load_add(load, &hop.path, 1, hop.scale, 1);
-    }
-    double us = load->worst;
-    peal_load_clear(load);
-    return us;
-}
-
-static uint32_t stored(const struct planner *planner, uint32_t from, const uint32_t *to,
-                       uint32_t count)
-{
-    uint32_t stores = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct hop hop;
-        peal_planner_hop(planner, from, to[i], &hop);
-        stores += hop.engine == PEAL_ENGINE_SM;
-    }
-    return stores;
-}
-
-/* One seat's step: what it takes a lane that has links and reducing unit to itself. */
-static double seat_us(struct costing *c, int way, uint32_t index)
-{
-    const struct packed *packed = c->packed;
-    const struct packed_way *ways = packed->way;
-    const struct seat *seat = &ways[way].seat[index];
-    uint32_t rank = index % packed->n, stores, reads = way == PACKED_UP ? 1 + seat->children : 1;
-    const uint32_t *to = &seat->parent;
-    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3), own = 0, link_us;
-    if (way == PACKED_DOWN || seat->parent == NO_RANK) {
-        const struct seat *below =
-            &ways[way == PACKED_UP && !ways[PACKED_DOWN].levels ? PACKED_UP : PACKED_DOWN]
-                 .seat[index];
-        stores = ways[PACKED_DOWN].levels ? below->children : 0;
-        to = stores ? &ways[PACKED_DOWN].child[below->first_child] : to;
-        own = seat->parent == NO_RANK; /* its output */
-    } else {
-        stores = 1;
-    }
-    uint32_t reach = stored(c->planner, rank, to, stores);
-    link_us = stores_us(c->planner, rank, to, stores, &c->planner->load);
-    if (way == PACKED_UP && seat->parent != NO_RANK && !reach)
-        own = seat->children > 0; /* the stage that another engine sends from */
-    if (!reach && own <= 0)
-        return 0;
-    double touched = (reads + reach + own) / 2 * lane_us;
-    return touched > link_us ? touched : link_us;
-}
-
-static peal_status measure_seats(struct costing *c)
-{
-    uint32_t seats = c->packed->blocks * c->packed->trees * c->packed->n;
-    for (int w = 0; w < PACKED_WAYS; w++) {
-        if (!c->packed->way[w].levels)
-            continue;
-        c->seat_us[w] = peal_alloc(c->packed->ctx, seats * sizeof(double));
-        if (!c->seat_us[w])
-            return PEAL_ERR_MEMORY;
-        for (uint32_t i = 0; i < seats; i++)
-            c->seat_us[w][i] = seat_us(c, w, i);
-    }
-    return PEAL_OK;
-}
-
-static void free_seats(const struct costing *c)
-{
-    for (int w = 0; w < PACKED_WAYS; w++)
-        peal_free(c->packed->ctx, c->seat_us[w],
-                  c->packed->blocks * c->packed->trees * c->packed->n * sizeof(double));
-}
-
-/* One lane of a rank, while they are added up. */
-struct lane_work {
-    double us;
-    uint64_t messages;
-    uint32_t used;
-};
-
-static void add_seat(const struct costing *c, int way, uint32_t chunk, uint32_t rank,
-                     struct lane_work *lane, double *fold_us)
-{
-    const struct packed *packed = c->packed;
-    const struct seat *seat = peal_packed_seat(packed, way, chunk, rank);
-    double share = peal_packed_share(packed, chunk);
-    int root_folds = way == PACKED_UP && seat->parent == NO_RANK;
-    lane->us += c->seat_us[way][seat - packed->way[way].seat] * share;
-    lane->messages += way == PACKED_UP && !root_folds;
-    lane->used = 1;
-    if (way == PACKED_UP && seat->children)
-        *fold_us += (1 + seat->children) * share * peal_planner_fold_us(c->planner);
-}
-
-/* work[kind of lane]; returns the lanes of a rank; all_us: the busiest rank's reducing unit. room:
- * for each rank's lanes. */
-static uint32_t measure(const struct costing *c, struct work *work, struct lane_work *room,
-                        double *all_us)
-{
-    const struct packed *packed = c->packed;
-    uint32_t kinds = peal_packed_lane_kinds(packed), most = 0;
-    uint32_t per_rank = kinds * packed->channels;
-    *all_us = 0;
-    for (uint32_t k = 0; k < kinds; k++)
-        work[k] = (struct work){0};
-    for (uint32_t r = 0; r < packed->n; r++) {
-        uint32_t lanes = 0;
-        double folds[2 * PACKED_LEVELS_MAX + 2] = {0}, sum = 0;
-        for (uint32_t i = 0; i < per_rank; i++)
-            room[i] = (struct lane_work){0};
-        for (uint32_t chunk = 0; chunk < peal_packed_chunks(packed); chunk++)
-            for (int w = 0; w < PACKED_WAYS; w++) {
-                if (!packed->way[w].levels)
-                    continue;
-                const struct seat *seat = peal_packed_seat(packed, w, chunk, r);
-                uint32_t kind = peal_packed_lane(packed, w, seat);
-                if (w == PACKED_DOWN && seat->depth == 0 && packed->way[PACKED_UP].levels)
-                    continue; /* done with the fold */
-                add_seat(c, w, chunk, r,
-                         &room[kind * packed->channels + peal_packed_channel(packed, chunk)],
-                         &folds[kind]);
-            }
-        for (uint32_t i = 0; i < per_rank; i++) {
-            struct work *to = &work[i / packed->channels];
-            lanes += room[i].used;
-            to->us = room[i].us > to->us ? room[i].us : to->us;
-            to->messages = room[i].messages > to->messages ? room[i].messages : to->messages;
-        }
-        for (uint32_t k = 0; k < kinds; k++) {
-            sum += folds[k];
-            work[k].fold_us = folds[k] > work[k].fold_us ? folds[k] : work[k].fold_us;
-        }
-        *all_us = sum > *all_us ? sum : *all_us;
-        most = most > lanes ? most : lanes;
-    }
-    return most;
-}
-
 /*
  * Between two tiles of a lane. Where partial sums wait for slots, both ends move a chunk in the
- * round trip of a credit, with two tiles under way. A lane of another engine has BUILD_EVENTS
+ * round trip of a credit, with so many tiles under way. A lane of another engine has BUILD_EVENTS
  * transfers under way, one of each chunk.
  */
-static void add_turns(const struct costing *c, struct candidate *candidate)
+static double step_us(const struct packed_work *work)
+{
+    return work->hops ? work->us / work->hops : 0;
+}
+
+static void add_turns(const struct costing *c, struct candidate *candidate,
+                      const struct packed_work *work)
 {
     struct stage credit = {.depth = 1, .lane = candidate->nstages}, flight = credit;
-    double chunks = (double)peal_packed_chunks(c->packed) / c->packed->channels;
-    double ahead = chunks < BUILD_EVENTS ? chunks : BUILD_EVENTS;
+    double tiles = c->packed->depth; /* in the start-ups there and back, and a step at either end */
     flight.lane++;
     for (uint32_t i = 0; i < c->base.nstages; i++) {
         const struct stage *stage = &candidate->stage[i];
-        if (stage->lane == ENTER_LANE)
+        const struct packed_work *own = &work[c->lane[i]];
+        if (stage->lane == ENTER_LANE || !own->hops)
             continue;
-        double us = stage->us_per_byte, next = i + 1 < c->base.nstages ? stage[1].us_per_byte : 0;
-        if (c->up[i]) { /* of depth 1: half the start-ups there and back */
-            credit.alpha_us = larger(credit.alpha_us, c->hop_us[i] / 2);
-            credit.us_per_byte = larger(credit.us_per_byte, (us + next) / 2 / chunks);
+        if (c->up[i]) { /* what comes up is folded by the next kind of lanes */
+            int alone = c->stores[i] && c->packed->by_link; /* channels meet on links */
+            double moves_us = alone ? 0 : stage->us_per_byte / own->hops;
+            double us = larger(moves_us, step_us(own)) + step_us(own - 1);
+            credit.alpha_us = larger(credit.alpha_us, c->hop_us[i] / tiles);
+            credit.us_per_byte = larger(credit.us_per_byte, us / tiles);
         }
         if (!c->stores[i]) {
-            flight.alpha_us = larger(flight.alpha_us, c->hop_us[i] / 2 * chunks / ahead);
-            flight.us_per_byte = larger(flight.us_per_byte, us);
+            double ahead = own->hops < BUILD_EVENTS ? own->hops : BUILD_EVENTS;
+            flight.alpha_us = larger(flight.alpha_us, c->hop_us[i] / 2 * own->hops / ahead);
+            flight.us_per_byte = larger(flight.us_per_byte, stage->us_per_byte);
         }
     }
     credit.alone_us_per_byte = credit.us_per_byte;
@@ -387,6 +228,58 @@ static void add_turns(const struct costing *c, struct candidate *candidate)
         return;
     candidate->stage[candidate->nstages++] = credit;
     candidate->stage[candidate->nstages++] = flight;
+}
+
+/* A lane stands still between the signals of each step, which its links do not notice unless it has
+ * hardly less to do than they have. */
+static void add_waits(const struct costing *c, struct candidate *candidate,
+                      const struct packed_work *work)
+{
+    struct stage links = {.depth = 1, .lane = candidate->nstages};
+    links.us_per_byte = links.alone_us_per_byte = work->links_us;
+    if (candidate->nstages < ENTER_LANE)
+        candidate->stage[candidate->nstages++] = links;
+    for (uint32_t k = 0; k < peal_packed_lane_kinds(c->packed); k++) {
+        struct stage lane = {.depth = 1, .lane = candidate->nstages};
+        if (work[k].waits_us <= 0 || candidate->nstages >= ENTER_LANE)
+            continue;
+        lane.alpha_us = work[k].waits_us / 2; /* of depth 1: twice */
+        lane.us_per_byte = lane.alone_us_per_byte = work[k].us;
+        candidate->stage[candidate->nstages++] = lane;
+    }
+}
+
+/* A root's other lanes begin when its first one has written the output: once, in a pipeline. */
+static void add_root(const struct costing *c, struct candidate *candidate,
+                     const struct packed_work *work)
+{
+    const struct packed *packed = c->packed;
+    if (!packed->by_link || !packed->nsems[PACKED_WAYS] || candidate->nstages >= ENTER_LANE)
+        return;
+    struct stage begin = {.levels = 1, .chain = 1, .lane = ENTER_LANE};
+    begin.us_per_byte = begin.alone_us_per_byte =
+        step_us(&work[peal_packed_leaf_kind(packed) - packed->way[PACKED_DOWN].levels]) *
+        candidate->cells;
+    candidate->stage[candidate->nstages++] = begin;
+}
+
+/* Lanes hand on chunk by chunk, so what is under way is a part of a tile of each: as many parts as
+ * a lane has hops. What is taken once in a trip, or overlaps in it, counts for a part of it. */
+static void cut_cells(const struct costing *c, struct candidate *candidate,
+                      const struct packed_work *work)
+{
+    uint32_t cells = UINT32_MAX;
+    for (uint32_t i = 0; i < c->base.nstages; i++)
+        if (candidate->stage[i].lane != ENTER_LANE && work[c->lane[i]].hops < cells)
+            cells = work[c->lane[i]].hops;
+    candidate->cells = c->packed->by_link && cells ? cells : 1;
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        struct stage *stage = &candidate->stage[i];
+        stage->gap_us /= candidate->cells;
+        if (!stage->levels)
+            stage->alpha_us /= candidate->cells;
+    }
+    add_root(c, candidate, work);
 }
 
 /* What the lanes of a rank take turns with: other ranks, or the trees of a root. As many lanes, or
@@ -424,7 +317,8 @@ static double meeting(const struct costing *c, const struct candidate *candidate
     int flat = c->packed->way[PACKED_UP].levels <= 1 && c->packed->way[PACKED_DOWN].levels <= 1;
     int even = channels % turns == 0 || turns % channels == 0;
     int waits = candidate->tile_bytes && candidate->tile_bytes < MEETING_TILE && channels <= turns;
-    if (channels == 1 || turns == 1 || c->meets_us[stage] <= 0 || (flat && even && !waits))
+    if (c->packed->by_link || channels == 1 || turns == 1 || c->meets_us[stage] <= 0 ||
+        (flat && even && !waits))
         return 1;
     if (c->packed->blocks == 1)
         return in_step(c, stage);
@@ -434,33 +328,52 @@ static double meeting(const struct costing *c, const struct candidate *candidate
     return few < many ? few : many;
 }
 
-static void set_lanes(const struct costing *c, struct candidate *candidate, const struct work *work)
+static void set_lanes(const struct costing *c, struct candidate *candidate,
+                      const struct packed_work *work)
 {
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         struct stage *stage = &candidate->stage[i];
         if (stage->lane == ENTER_LANE)
             continue;
-        const struct work *own = &work[c->lane[i]];
-        uint64_t messages = c->stores[i] ? own->messages : c->sent[i] * c->packed->pieces;
+        const struct packed_work *own = &work[c->lane[i]];
         double us = larger(own->fold_us, own->us * meeting(c, candidate, i));
-        stage->gap_us = messages > 1 ? c->gap_us[i] * (double)(messages - 1) : 0;
+        stage->gap_us = own->gap_us;
+        stage->alpha_us += own->told_us;
         stage->lane_bound = us > stage->load_us;
         stage->us_per_byte = us > stage->load_us ? us : stage->load_us;
         stage->alone_us_per_byte = us > stage->alone_load_us ? us : stage->alone_load_us;
     }
-    add_turns(c, candidate);
+    add_turns(c, candidate, work);
+    add_waits(c, candidate, work);
+    cut_cells(c, candidate, work);
+}
+
+/* 1: in the long run no lane waits for others on a link while another link is idle: links have
+ * lanes of their own, or channels that go round the same ranks one way began evenly spread. */
+static int keep_apart(const struct packed *packed)
+{
+    uint32_t turns = turns_of(packed), channels = packed->channels;
+    int one_way = packed->way[PACKED_UP].levels + packed->way[PACKED_DOWN].levels == 1;
+    return packed->by_link ||
+           (one_way && packed->blocks > 1 && (channels % turns == 0 || turns % channels == 0));
 }
 
 static peal_status add_tiles(const struct costing *c, struct candidate *candidate,
-                             const struct work *work)
+                             const struct packed_work *work)
 {
     struct planner *planner = c->planner;
+    const struct packed *packed = c->packed;
     static const uint64_t tiles[] = {0,          32u << 10,  64u << 10, 128u << 10,
                                      256u << 10, 512u << 10, 2u << 20};
-    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+    size_t count = keep_apart(packed) ? sizeof tiles / sizeof tiles[0] : 1;
+    for (size_t i = 0; i < count; i++) {
         candidate->tile_bytes =
             planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
+        uint32_t slots = packed->width * (candidate->tile_bytes ? packed->depth / SLOT_DEPTH : 1);
+        if (packed->way[PACKED_UP].levels)
+            candidate->slots = 2ull * packed->regions * (slots + packed->stages);
         candidate->nstages = c->base.nstages;
+        memcpy(candidate->stage, c->base.stage, c->base.nstages * sizeof c->base.stage[0]);
         set_lanes(c, candidate, work);
         PEAL_TRY(peal_planner_add(planner, candidate));
         if (planner->request.tile_bytes)
@@ -478,58 +391,95 @@ static uint32_t pieces_for(const struct packed *packed, uint32_t channels)
                : (channels + packed->trees - 1) / packed->trees;
 }
 
-static peal_status cost_channels(const struct costing *c, uint32_t channels)
+/* 1: two ranks have too many lanes to do with each other. Of channels, each depth has a semaphore
+ * for those that pass on, and one for those that hear. */
+static int too_many_sems(const struct packed *packed, peal_collective collective)
 {
-    struct packed *packed = c->packed;
-    uint32_t pieces = pieces_for(packed, channels);
-    uint32_t sems = peal_packed_semaphores(packed, c->planner->request.collective);
-    struct work work[2 * PACKED_LEVELS_MAX + 2];
-    if ((uint64_t)packed->blocks * packed->trees * pieces > PACKED_CHUNKS_MAX ||
-        sems * channels > PLAN_SEMS_MAX)
-        return PEAL_OK;
-    PEAL_TRY(peal_packed_deal(packed, pieces, channels));
-    size_t bytes = peal_packed_lane_kinds(packed) * channels * sizeof(struct lane_work);
-    struct lane_work *room = peal_alloc(packed->ctx, bytes);
-    if (!room)
-        return PEAL_ERR_MEMORY;
+    const struct packed_way *way = packed->way;
+    uint32_t down = collective == PEAL_ALLGATHER ? 4 : 2;
+    if (packed->by_link)
+        return peal_packed_semaphores(packed, collective) > PLAN_SEMS_MAX;
+    return (2 * way[PACKED_UP].levels + down * way[PACKED_DOWN].levels) * packed->channels >=
+           PLAN_SEMS_MAX;
+}
+
+static peal_status cost_dealt(const struct costing *c)
+{
+    const struct packed *packed = c->packed;
     struct candidate candidate = c->base;
+    struct packed_work work[PACKED_KINDS_MAX];
     double fold_us;
-    candidate.lanes = measure(c, work, room, &fold_us);
-    peal_free(packed->ctx, room, bytes);
-    if (fold_us > candidate.total_us_per_byte)
-        candidate.total_us_per_byte = fold_us;
-    if (fold_us > candidate.alone_total_us_per_byte)
-        candidate.alone_total_us_per_byte = fold_us;
+    PEAL_TRY(peal_packed_measure(c->planner, packed, work, &candidate.lanes, &fold_us));
     if (candidate.lanes > PLAN_LANES_MAX)
         return PEAL_OK;
-    candidate.channels = channels;
-    candidate.pieces = pieces;
+    candidate.total_us_per_byte = larger(fold_us, candidate.total_us_per_byte);
+    candidate.alone_total_us_per_byte = larger(fold_us, candidate.alone_total_us_per_byte);
+    candidate.channels = packed->channels;
+    candidate.variant = packed->by_link;
+    candidate.pieces = packed->pieces;
     candidate.trees = packed->trees;
     candidate.chunks = peal_packed_chunks(packed);
-    for (uint32_t i = 0; i < packed->trees; i++) {
-        double share = peal_packed_share(packed, i * pieces);
-        candidate.hop_share = share > candidate.hop_share ? share : candidate.hop_share;
-    }
+    for (uint32_t i = 0; i < packed->trees; i++)
+        candidate.hop_share =
+            larger(candidate.hop_share, peal_packed_share(packed, i * packed->pieces));
     candidate.chunk_share = packed->weighted ? candidate.hop_share : 0;
-    if (packed->way[PACKED_UP].levels)
-        candidate.slots = 2ull * channels * (packed->width + packed->stages);
     return add_tiles(c, &candidate, work);
+}
+
+/* 1: channels that begin with different trees would meet on links, and wait for each other's. */
+static int would_meet(const struct packed *packed, uint32_t channels)
+{
+    return channels > 1 &&
+           (packed->way[PACKED_UP].levels > 1 || packed->way[PACKED_DOWN].levels > 1);
+}
+
+static peal_status cost_channels(const struct costing *c, uint32_t channels, uint32_t pieces,
+                                 int by_link)
+{
+    struct packed *packed = c->packed;
+    if ((!by_link && !c->planner->request.channels && would_meet(packed, channels)) ||
+        (uint64_t)packed->blocks * packed->trees * pieces > PACKED_CHUNKS_MAX)
+        return PEAL_OK;
+    peal_status status = peal_packed_deal(packed, pieces, channels, by_link);
+    if (status == PEAL_OK && by_link)
+        status = peal_packed_number_sems(packed);
+    if (status != PEAL_OK)
+        return status == PEAL_ERR_LIMIT ? PEAL_OK : status;
+    return too_many_sems(packed, c->planner->request.collective) ? PEAL_OK : cost_dealt(c);
+}
+
+/* So many lanes for each link of a rank, and as many hops as lanes. */
+static peal_status cost_links_dealt(const struct costing *c)
+{
+    static const uint32_t some[] = {1, 2, 3, 4, 6, 8, 12};
+    const struct packed *packed = c->packed;
+    uint32_t asked = c->planner->request.channels;
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++) {
+        uint32_t each = asked ? asked : some[i], lanes = each * (packed->neighbours + 1);
+        uint32_t hops = packed->blocks * packed->trees * (packed->n - 1) / packed->n;
+        if (lanes <= PLAN_LANES_MAX)
+            PEAL_TRY(cost_channels(c, each, (lanes + hops) / (hops + 1), 1));
+        if (asked)
+            break;
+    }
+    return PEAL_OK;
 }
 
 static peal_status cost_all_channels(const struct costing *c)
 {
     static const uint32_t some[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
     uint32_t asked = c->planner->request.channels, turns = turns_of(c->packed);
+    PEAL_TRY(cost_links_dealt(c));
     if (asked)
-        return cost_channels(c, asked);
+        return cost_channels(c, asked, pieces_for(c->packed, asked), 0);
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
-        PEAL_TRY(cost_channels(c, some[i]));
+        PEAL_TRY(cost_channels(c, some[i], pieces_for(c->packed, some[i]), 0));
     for (uint32_t channels = turns; channels > 4 && channels <= CHANNELS_MAX; channels *= 2) {
         int costed = 0;
         for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
             costed |= channels == some[i];
         if (!costed)
-            PEAL_TRY(cost_channels(c, channels));
+            PEAL_TRY(cost_channels(c, channels, pieces_for(c->packed, channels), 0));
     }
     return PEAL_OK;
 }
@@ -538,14 +488,10 @@ peal_status peal_packed_cost(struct planner *planner, const struct candidate *wi
                              struct packed *packed)
 {
     struct costing c = {.planner = planner, .packed = packed, .base = *with};
-    uint64_t *sent = peal_calloc(packed->ctx, packed->n, sizeof *sent);
-    if (!sent)
-        return PEAL_ERR_MEMORY;
-    cost_links(&c, sent);
-    peal_free(packed->ctx, sent, packed->n * sizeof *sent);
-    peal_status status = measure_seats(&c);
+    cost_links(&c);
+    peal_status status = peal_packed_measure_seats(planner, packed);
     if (status == PEAL_OK)
         status = cost_all_channels(&c);
-    free_seats(&c);
+    peal_packed_forget_seats(packed);
     return status;
 }

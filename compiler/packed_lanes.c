@@ -1,72 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rank's lanes along packed trees. A lane works off the chunks of its channel in which the
- * rank sits at one depth, in the order of the chunks: what a lane sends first, the lane behind it
- * expects first. So tiles follow each other through the trees, and nobody waits for what comes
- * later.
+ * One rank's lanes along packed trees. A lane works off the hops that were dealt to it, of seats of
+ * one depth, in the order of the chunks: what a lane sends first, the lane behind it expects first.
+ * So tiles follow each other through the trees, and nobody waits for what comes later.
  *
  * Contributions climb through slots, a folding step for each inner seat. What goes down is stored
  * straight into outputs, once their owners have entered; in an allreduce they have, as their
  * contribution to the chunk has come up before, and been read.
  *
- * Semaphores of a channel: some for each depth that a hop's lower end may have, and one for what
- * goes once along the channel's first tree.
+ * Semaphores of a rank with another: those of hops up, as many credits, those of hops down, as many
+ * for entries, and one for what goes once along the first tree. With itself: one for each lane of a
+ * root.
  */
 #include "packed.h"
 
-enum {
-    SEM_UP,     /* child to parent: a contribution has come */
-    SEM_CREDIT, /* parent to child: its slot is free */
-    UP_SEMS,
-    SEM_DOWN = 0,
-    SEM_LEAF,  /* the same, to a lane that only hears of it */
-    SEM_ENTER, /* allgather, child to parent, from the lane that will hear of SEM_DOWN */
-    SEM_ENTER_LEAF,
-    DOWN_SEMS
-};
+#include <string.h>
 
 struct lane {
     struct build *b;
     const struct packed *packed;
-    uint32_t channel;
+    uint32_t group; /* which of its kind */
     uint32_t kind;
     int way;
-    uint8_t *mark;   /* [depth x ranks + rank] */
+    uint8_t *mark;   /* [rank x PLAN_SEMS_MAX + semaphore] */
     uint32_t *order; /* of the lane's chunks, and as much room again */
 };
 
-static uint32_t down_sems(const struct packed *packed, peal_collective collective)
+/* ---- semaphores -------------------------------------------------------------------------------
+ */
+
+static uint32_t credit_base(const struct lane *lane)
 {
-    return packed->way[PACKED_DOWN].levels * (collective == PEAL_ALLGATHER ? DOWN_SEMS : SEM_ENTER);
+    return lane->packed->nsems[PACKED_UP];
 }
 
-uint32_t peal_packed_semaphores(const struct packed *packed, peal_collective collective)
+static uint32_t down_base(const struct lane *lane)
 {
-    return packed->way[PACKED_UP].levels * UP_SEMS + down_sems(packed, collective) +
-           (packed->blocks == 1);
+    return 2 * lane->packed->nsems[PACKED_UP];
 }
 
-static uint32_t first_sem(const struct lane *lane)
+static uint32_t enter_base(const struct lane *lane)
 {
-    return lane->channel * peal_packed_semaphores(lane->packed, lane->b->plan->collective);
+    return down_base(lane) + lane->packed->nsems[PACKED_DOWN];
 }
 
-static uint32_t up_sem(const struct lane *lane, uint32_t which, uint32_t depth)
-{
-    return first_sem(lane) + UP_SEMS * (depth - 1) + which;
-}
-
-/* The one behind those of all depths. */
+/* Of collectives with a root, whose ranks do not greet. */
 static uint32_t once_sem(const struct lane *lane)
 {
-    return first_sem(lane) + peal_packed_semaphores(lane->packed, lane->b->plan->collective) - 1;
-}
-
-static uint32_t down_sem_at(const struct lane *lane, uint32_t which, uint32_t depth)
-{
-    uint32_t kinds = lane->b->plan->collective == PEAL_ALLGATHER ? DOWN_SEMS : SEM_ENTER;
-    return first_sem(lane) + lane->packed->way[PACKED_UP].levels * UP_SEMS + kinds * (depth - 1) +
-           which;
+    return enter_base(lane);
 }
 
 static const struct seat *seat_of(const struct lane *lane, uint32_t chunk, uint32_t rank)
@@ -74,98 +55,220 @@ static const struct seat *seat_of(const struct lane *lane, uint32_t chunk, uint3
     return peal_packed_seat(lane->packed, lane->way, chunk, rank);
 }
 
+/* Does the lane make the hop down to the rank? */
+static int serves(const struct lane *lane, uint32_t chunk, uint32_t rank)
+{
+    return peal_packed_group(lane->packed, PACKED_DOWN, chunk, rank) == lane->group;
+}
+
 /* Is the chunk the lane's? */
 static int mine(const struct lane *lane, uint32_t chunk)
 {
     const struct seat *seat = seat_of(lane, chunk, lane->b->self);
-    if (lane->way == PACKED_DOWN && seat->depth == 0 && lane->packed->way[PACKED_UP].levels)
+    const uint32_t *child = peal_packed_children(lane->packed, lane->way, seat);
+    if (peal_packed_kind(lane->packed, lane->way, seat) != lane->kind)
         return 0;
-    return peal_packed_channel(lane->packed, chunk) == lane->channel &&
-           peal_packed_lane(lane->packed, lane->way, seat) == lane->kind;
+    if (lane->way == PACKED_UP)
+        return peal_packed_group(lane->packed, PACKED_UP, chunk, lane->b->self) == lane->group;
+    if (!seat->children)
+        return peal_packed_leaf_group(lane->packed, chunk) == lane->group;
+    for (uint32_t i = 0; i < seat->children; i++)
+        if (serves(lane, chunk, child[i]))
+            return 1;
+    return 0;
 }
 
 static int stored(const struct lane *lane, uint32_t rank)
 {
-    struct hop hop;
-    peal_planner_hop(lane->b->planner, lane->b->self, rank, &hop);
-    return hop.engine == PEAL_ENGINE_SM;
+    return peal_packed_link(lane->packed, PACKED_DOWN, rank, lane->b->self)->stores;
 }
 
 /* ---- down ------------------------------------------------------------------------------------ */
 
-static uint32_t down_sem(const struct lane *lane, uint32_t chunk, uint32_t rank)
+/* The lanes of a rank that pass a chunk on, or the one that hears of it. */
+struct hearers {
+    uint32_t count;
+    uint8_t lane[PACKED_RANKS_MAX];
+};
+
+static void find_hearers(const struct packed *packed, uint32_t chunk, uint32_t rank,
+                         struct hearers *to)
 {
-    uint32_t depth = peal_packed_seat(lane->packed, PACKED_DOWN, chunk, rank)->depth;
-    return down_sem_at(lane, peal_packed_inner(lane->packed, chunk, rank) ? SEM_DOWN : SEM_LEAF,
-                       depth);
+    const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, rank);
+    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
+    to->count = 0;
+    if (!seat->children)
+        to->lane[to->count++] = PACKED_LEAF;
+    for (uint32_t i = 0; i < seat->children; i++) {
+        uint8_t group = (uint8_t)peal_packed_group(packed, PACKED_DOWN, chunk, child[i]);
+        uint32_t k = 0;
+        while (k < to->count && to->lane[k] != group)
+            k++;
+        if (k == to->count)
+            to->lane[to->count++] = group;
+    }
 }
 
-/* The children that stores reach. */
+/* Of a hop down to the rank, and the k-th of those that hear of it. */
+static uint32_t down_sem(const struct lane *lane, uint32_t chunk, uint32_t rank, uint32_t hearer)
+{
+    return peal_packed_sem(lane->packed, PACKED_DOWN, chunk, rank, hearer);
+}
+
+/* The children that the lane serves and stores reach. */
 static uint32_t stores_to(const struct lane *lane, uint32_t chunk, struct plan_operand *dst)
 {
     const struct seat *seat = peal_packed_seat(lane->packed, PACKED_DOWN, chunk, lane->b->self);
     const uint32_t *child = peal_packed_children(lane->packed, PACKED_DOWN, seat);
     uint32_t stores = 0;
     for (uint32_t i = 0; i < seat->children; i++)
-        if (stored(lane, child[i]))
+        if (serves(lane, chunk, child[i]) && stored(lane, child[i]))
             dst[stores++] = peal_op_user(child[i], PLAN_BUF_OUT, chunk);
     return stores;
+}
+
+static void tell(const struct lane *lane, uint32_t chunk, uint32_t child)
+{
+    struct hearers hearers;
+    find_hearers(lane->packed, chunk, child, &hearers);
+    for (uint32_t k = 0; k < hearers.count; k++)
+        peal_build_signal(lane->b, child,
+                          down_base(lane) + down_sem(lane, chunk, child, hearers.lane[k]));
+}
+
+/* The own output, by another engine. */
+static void push_down(const struct lane *lane, uint32_t chunk, uint32_t child)
+{
+    struct build *b = lane->b;
+    uint32_t sems[PACKED_RANKS_MAX];
+    struct hearers hearers;
+    find_hearers(lane->packed, chunk, child, &hearers);
+    for (uint32_t k = 0; k < hearers.count; k++)
+        sems[k] = down_base(lane) + down_sem(lane, chunk, child, hearers.lane[k]);
+    peal_build_push_to(b, chunk, peal_op_user(b->self, PLAN_BUF_OUT, chunk),
+                       peal_op_user(child, PLAN_BUF_OUT, chunk), hearers.count, sems);
 }
 
 /* Tells the children that stores have reached, and pushes the own output to the others. */
 static void hand_down(const struct lane *lane, uint32_t chunk)
 {
-    struct build *b = lane->b;
-    const struct seat *seat = peal_packed_seat(lane->packed, PACKED_DOWN, chunk, b->self);
+    const struct seat *seat = peal_packed_seat(lane->packed, PACKED_DOWN, chunk, lane->b->self);
     const uint32_t *child = peal_packed_children(lane->packed, PACKED_DOWN, seat);
-    struct plan_operand own = peal_op_user(b->self, PLAN_BUF_OUT, chunk);
-    for (uint32_t i = 0; i < seat->children; i++)
-        if (stored(lane, child[i]))
-            peal_build_signal(b, child[i], down_sem(lane, chunk, child[i]));
-    for (uint32_t i = 0; i < seat->children; i++)
-        if (!stored(lane, child[i]))
-            peal_build_push(b, chunk, own, peal_op_user(child[i], PLAN_BUF_OUT, chunk),
-                            down_sem(lane, chunk, child[i]));
+    for (int stores = 1; stores >= 0; stores--)
+        for (uint32_t i = 0; i < seat->children; i++) {
+            if (!serves(lane, chunk, child[i]) || stored(lane, child[i]) != stores)
+                continue;
+            if (stores)
+                tell(lane, chunk, child[i]);
+            else
+                push_down(lane, chunk, child[i]);
+        }
 }
 
-/* The root's chunk comes out of its input; stores first, as one of them may write the chunk onto
- * itself. */
+/* 1: no child before is served by the same lane. */
+static int first_of_lane(const struct packed *packed, uint32_t chunk, const uint32_t *child,
+                         uint32_t at)
+{
+    uint32_t group = peal_packed_group(packed, PACKED_DOWN, chunk, child[at]);
+    for (uint32_t i = 0; i < at; i++)
+        if (peal_packed_group(packed, PACKED_DOWN, chunk, child[i]) == group)
+            return 0;
+    return 1;
+}
+
+/* The root's chunk comes out of its input, and the lane of its first child writes the output;
+ * stores first, as one of them may write the chunk onto itself. */
+static void begin_tree(const struct lane *lane, uint32_t chunk, const struct seat *seat)
+{
+    struct build *b = lane->b;
+    const uint32_t *child = peal_packed_children(lane->packed, PACKED_DOWN, seat);
+    struct plan_operand in = peal_op_user(b->self, PLAN_BUF_IN, chunk);
+    struct plan_operand dst[PACKED_RANKS_MAX] = {peal_op_user(b->self, PLAN_BUF_OUT, chunk)};
+    uint32_t stores = 1 + stores_to(lane, chunk, dst + 1);
+    peal_build_move(b, chunk, 1, &in, stores, dst, PEAL_ENGINE_SM, 0);
+    for (uint32_t i = 1; i < seat->children; i++)
+        if (first_of_lane(lane->packed, chunk, child, i))
+            peal_build_signal(
+                b, b->self,
+                peal_packed_own_sem(lane->packed, b->self, lane->group,
+                                    peal_packed_group(lane->packed, PACKED_DOWN, chunk, child[i])));
+    hand_down(lane, chunk);
+}
+
 static void pass_on(const struct lane *lane, uint32_t chunk)
 {
     struct build *b = lane->b;
     const struct seat *seat = seat_of(lane, chunk, b->self);
+    const uint32_t *child = peal_packed_children(lane->packed, PACKED_DOWN, seat);
     struct plan_operand own = peal_op_user(b->self, PLAN_BUF_OUT, chunk);
-    struct plan_operand in = peal_op_user(b->self, PLAN_BUF_IN, chunk);
     struct plan_operand dst[PACKED_RANKS_MAX];
-    uint32_t stores = 0;
+    uint32_t hearer = seat->children ? lane->group : PACKED_LEAF;
+    if (seat->parent == NO_RANK && serves(lane, chunk, child[0])) {
+        begin_tree(lane, chunk, seat);
+        return;
+    }
     if (seat->parent == NO_RANK)
-        dst[stores++] = own;
+        peal_build_wait(
+            b, b->self,
+            peal_packed_own_sem(lane->packed, b->self,
+                                peal_packed_group(lane->packed, PACKED_DOWN, chunk, child[0]),
+                                lane->group),
+            0);
     else
-        peal_build_wait(b, seat->parent, down_sem(lane, chunk, b->self), 0);
+        peal_build_wait(b, seat->parent, down_base(lane) + down_sem(lane, chunk, b->self, hearer),
+                        0);
     if (!seat->children)
         return;
-    stores += stores_to(lane, chunk, dst + stores);
+    uint32_t stores = stores_to(lane, chunk, dst);
     if (stores)
-        peal_build_move(b, chunk, 1, seat->parent == NO_RANK ? &in : &own, stores, dst,
-                        PEAL_ENGINE_SM, 0);
+        peal_build_move(b, chunk, 1, &own, stores, dst, PEAL_ENGINE_SM, 0);
     hand_down(lane, chunk);
 }
 
 /* ---- up ---------------------------------------------------------------------------------------
  */
 
-/* The lane's contributions to one parent in each trip: so many credits free a slot again. */
-static uint32_t sent_to(const struct lane *lane, uint32_t parent)
+static uint32_t up_sem(const struct lane *lane, uint32_t chunk, uint32_t rank)
 {
-    uint32_t count = 0;
-    for (uint32_t c = 0; c < peal_packed_chunks(lane->packed); c++)
-        count += mine(lane, c) && seat_of(lane, c, lane->b->self)->parent == parent;
+    uint32_t parent = peal_packed_seat(lane->packed, PACKED_UP, chunk, rank)->parent;
+    return peal_packed_sem(lane->packed, PACKED_UP, chunk, rank,
+                           peal_packed_group(lane->packed, PACKED_UP, chunk, parent));
+}
+
+/* The lane's contributions to one lane of a parent in each trip: so many credits free a slot
+ * again. */
+static uint32_t sent_like(const struct lane *lane, uint32_t chunk)
+{
+    const struct packed *packed = lane->packed;
+    uint32_t count = 0, parent = seat_of(lane, chunk, lane->b->self)->parent;
+    uint32_t group = peal_packed_group(packed, PACKED_UP, chunk, parent);
+    for (uint32_t c = 0; c < peal_packed_chunks(packed); c++)
+        count += mine(lane, c) && seat_of(lane, c, lane->b->self)->parent == parent &&
+                 peal_packed_group(packed, PACKED_UP, c, parent) == group;
     return count;
 }
 
-static uint32_t stage_region(const struct lane *lane)
+static uint32_t region_of(const struct lane *lane, uint32_t chunk)
 {
-    return lane->packed->channels + lane->channel;
+    const struct packed *packed = lane->packed;
+    return packed->region[chunk % (packed->trees * packed->pieces)];
+}
+
+static struct plan_operand slot_of(const struct lane *lane, uint32_t chunk, uint32_t child)
+{
+    const struct packed *packed = lane->packed;
+    return peal_op_slot(peal_packed_seat(packed, PACKED_UP, chunk, child)->parent, PLAN_BUF_SCRATCH,
+                        region_of(lane, chunk), packed->slot[(size_t)chunk * packed->n + child]);
+}
+
+/* Of the lane's, one that its next push may leave from. */
+static struct plan_operand stage_of(const struct lane *lane, uint32_t chunk)
+{
+    const struct packed *packed = lane->packed;
+    uint32_t at = (lane->kind - 1) * packed->lanes + lane->group, self = lane->b->self;
+    uint32_t first = packed->stage[(size_t)at * packed->n + self];
+    return peal_op_slot(self, PLAN_BUF_SCRATCH, packed->regions + region_of(lane, chunk),
+                        first + peal_build_stage(lane->b));
 }
 
 static void climb(const struct lane *lane, uint32_t chunk, uint32_t nsrc,
@@ -173,12 +276,11 @@ static void climb(const struct lane *lane, uint32_t chunk, uint32_t nsrc,
 {
     struct build *b = lane->b;
     const struct seat *seat = seat_of(lane, chunk, b->self);
-    uint32_t up = up_sem(lane, SEM_UP, seat->depth);
-    struct plan_operand slot = peal_op_slot(seat->parent, PLAN_BUF_SCRATCH, lane->channel,
-                                            peal_packed_slot(lane->packed, chunk, b->self));
+    uint32_t up = up_sem(lane, chunk, b->self);
+    struct plan_operand slot = slot_of(lane, chunk, b->self);
     if (b->plan->tile_bytes)
-        peal_build_wait(b, seat->parent, up_sem(lane, SEM_CREDIT, seat->depth),
-                        SLOT_DEPTH * sent_to(lane, seat->parent));
+        peal_build_wait(b, seat->parent, credit_base(lane) + up,
+                        lane->packed->depth * sent_like(lane, chunk));
     if (nsrc == 1) {
         peal_build_push(b, chunk, src[0], slot, up);
         return;
@@ -188,9 +290,7 @@ static void climb(const struct lane *lane, uint32_t chunk, uint32_t nsrc,
         peal_build_signal(b, seat->parent, up);
         return;
     }
-    struct plan_operand stage = peal_op_slot(
-        b->self, PLAN_BUF_SCRATCH, stage_region(lane),
-        peal_packed_stage(lane->packed, lane->channel, seat->depth, b->self) + peal_build_stage(b));
+    struct plan_operand stage = stage_of(lane, chunk);
     peal_build_move(b, chunk, nsrc, src, 1, &stage, PEAL_ENGINE_SM, 0);
     peal_build_push(b, chunk, stage, slot, up);
 }
@@ -217,86 +317,138 @@ static void fold(const struct lane *lane, uint32_t chunk)
     const uint32_t *child = peal_packed_children(lane->packed, PACKED_UP, seat);
     struct plan_operand src[PACKED_RANKS_MAX] = {peal_op_user(b->self, PLAN_BUF_IN, chunk)};
     for (uint32_t i = 0; i < seat->children; i++) {
-        peal_build_wait(b, child[i], up_sem(lane, SEM_UP, seat->depth + 1), 0);
-        src[1 + i] = peal_op_slot(b->self, PLAN_BUF_SCRATCH, lane->channel,
-                                  peal_packed_slot(lane->packed, chunk, child[i]));
+        peal_build_wait(b, child[i], up_sem(lane, chunk, child[i]), 0);
+        src[1 + i] = slot_of(lane, chunk, child[i]);
     }
     if (seat->parent == NO_RANK)
         arrive(lane, chunk, 1 + seat->children, src);
     else
         climb(lane, chunk, 1 + seat->children, src);
     for (uint32_t i = 0; b->plan->tile_bytes && i < seat->children; i++)
-        peal_build_signal(b, child[i], up_sem(lane, SEM_CREDIT, seat->depth + 1));
+        peal_build_signal(b, child[i], credit_base(lane) + up_sem(lane, chunk, child[i]));
 }
 
 /* ---- entering and leaving ----------------------------------------------------------------------
  */
 
-/* Once for each rank and semaphore, in their order. what 0: signals to parents, 1: waits for
- * children. */
-static void greet(const struct lane *lane, int what)
+/* 1: the first time for this semaphore. */
+static int is_new(const struct lane *lane, uint32_t rank, uint32_t sem)
 {
-    struct build *b = lane->b;
-    uint32_t n = lane->packed->n, cells = n * (lane->packed->way[PACKED_DOWN].levels + 1);
-    for (uint32_t i = 0; i < cells; i++)
-        lane->mark[i] = 0;
+    uint8_t *mark = &lane->mark[rank * PLAN_SEMS_MAX + sem];
+    int news = !*mark;
+    *mark = 1;
+    return news;
+}
+
+static void forget_marks(const struct lane *lane)
+{
+    memset(lane->mark, 0, (size_t)lane->packed->n * PLAN_SEMS_MAX);
+}
+
+/* Tells the lanes above that the rank has entered. */
+static void greet_parents(const struct lane *lane)
+{
+    uint32_t self = lane->b->self;
+    forget_marks(lane);
     for (uint32_t c = 0; c < peal_packed_chunks(lane->packed); c++) {
-        const struct seat *seat = seat_of(lane, c, b->self);
-        const uint32_t *child = peal_packed_children(lane->packed, PACKED_DOWN, seat);
-        if (!mine(lane, c))
+        const struct seat *seat = seat_of(lane, c, self);
+        if (!mine(lane, c) || seat->parent == NO_RANK)
             continue;
-        if (!what && seat->parent != NO_RANK)
-            lane->mark[seat->depth * n + seat->parent] |= 1u;
-        for (uint32_t i = 0; what && i < seat->children; i++)
-            lane->mark[(seat->depth + 1) * n + child[i]] |=
-                peal_packed_inner(lane->packed, c, child[i]) ? 1u : 2u;
-    }
-    int leaf = lane->kind == peal_packed_leaf_lane(lane->packed);
-    for (uint32_t i = n; i < cells; i++) {
-        uint32_t enter = down_sem_at(lane, SEM_ENTER, i / n);
-        if (!what && lane->mark[i])
-            peal_build_signal(b, i % n, enter + (leaf ? SEM_ENTER_LEAF - SEM_ENTER : 0));
-        if (what && lane->mark[i] & 1)
-            peal_build_wait(b, i % n, enter, 0);
-        if (what && lane->mark[i] & 2)
-            peal_build_wait(b, i % n, enter + SEM_ENTER_LEAF - SEM_ENTER, 0);
+        uint32_t sem = down_sem(lane, c, self, seat->children ? lane->group : PACKED_LEAF);
+        if (is_new(lane, seat->parent, sem))
+            peal_build_signal(lane->b, seat->parent, enter_base(lane) + sem);
     }
 }
 
-/* The channel's first chunk, along whose tree all ranks are heard of. */
-static uint32_t first_chunk(const struct lane *lane)
+static void greet_child(const struct lane *lane, uint32_t chunk, uint32_t child)
 {
-    uint32_t chunk = 0;
-    while (peal_packed_channel(lane->packed, chunk) != lane->channel)
-        chunk++;
-    return chunk;
+    struct hearers hearers;
+    find_hearers(lane->packed, chunk, child, &hearers);
+    for (uint32_t k = 0; k < hearers.count; k++) {
+        uint32_t sem = down_sem(lane, chunk, child, hearers.lane[k]);
+        if (is_new(lane, child, sem))
+            peal_build_wait(lane->b, child, enter_base(lane) + sem, 0);
+    }
+}
+
+/* Waits until the ranks below have. */
+static void await_children(const struct lane *lane)
+{
+    forget_marks(lane);
+    for (uint32_t c = 0; c < peal_packed_chunks(lane->packed); c++) {
+        const struct seat *seat = seat_of(lane, c, lane->b->self);
+        const uint32_t *child = peal_packed_children(lane->packed, PACKED_DOWN, seat);
+        for (uint32_t i = 0; mine(lane, c) && i < seat->children; i++)
+            if (serves(lane, c, child[i]))
+                greet_child(lane, c, child[i]);
+    }
+}
+
+/* Along the first chunk's tree all ranks are heard of, each by one of its lanes. */
+static int speaks(const struct lane *lane)
+{
+    const struct seat *seat = seat_of(lane, 0, lane->b->self);
+    const uint32_t *child = peal_packed_children(lane->packed, lane->way, seat);
+    return mine(lane, 0) &&
+           (lane->way == PACKED_UP || !seat->children || serves(lane, 0, child[0]));
+}
+
+/* The lanes of the root besides the one that speaks: 1 for each that there is. */
+static void root_lanes(const struct lane *lane, uint8_t there[CHANNELS_MAX])
+{
+    struct lane other = *lane;
+    for (other.group = 0; other.group < lane->packed->lanes; other.group++) {
+        there[other.group] = 0;
+        for (uint32_t c = 0; c < peal_packed_chunks(lane->packed); c++)
+            there[other.group] |= (uint8_t)mine(&other, c);
+        there[other.group] = there[other.group] && !speaks(&other);
+    }
 }
 
 /* Nothing is sent before all ranks have entered. */
 static void gather_entries(const struct lane *lane)
 {
     struct build *b = lane->b;
-    uint32_t chunk = first_chunk(lane);
-    const struct seat *seat = seat_of(lane, chunk, b->self);
+    const struct seat *seat = seat_of(lane, 0, b->self);
     const uint32_t *child = peal_packed_children(lane->packed, PACKED_DOWN, seat);
-    if (!mine(lane, chunk))
+    uint8_t there[CHANNELS_MAX];
+    if (!speaks(lane)) {
+        if (seat->parent == NO_RANK)
+            peal_build_wait(b, b->self, lane->packed->nsems[PACKED_WAYS] + lane->group, 0);
         return;
+    }
     for (uint32_t i = 0; i < seat->children; i++)
         peal_build_wait(b, child[i], once_sem(lane), 0);
-    if (seat->parent != NO_RANK)
+    if (seat->parent != NO_RANK) {
         peal_build_signal(b, seat->parent, once_sem(lane));
+        return;
+    }
+    root_lanes(lane, there);
+    for (uint32_t g = 0; g < lane->packed->lanes; g++)
+        if (there[g])
+            peal_build_signal(b, b->self, lane->packed->nsems[PACKED_WAYS] + g);
 }
 
+/* Nobody leaves before the root has all. */
 static void spread_leave(const struct lane *lane)
 {
     struct build *b = lane->b;
-    uint32_t chunk = first_chunk(lane);
-    const struct seat *seat = seat_of(lane, chunk, b->self);
+    const struct seat *seat = seat_of(lane, 0, b->self);
     const uint32_t *child = peal_packed_children(lane->packed, PACKED_UP, seat);
-    if (!mine(lane, chunk))
+    uint8_t there[CHANNELS_MAX];
+    if (!speaks(lane)) {
+        if (seat->parent == NO_RANK)
+            peal_build_signal(b, b->self, lane->packed->nsems[PACKED_WAYS] + lane->group);
         return;
-    if (seat->parent != NO_RANK)
+    }
+    if (seat->parent != NO_RANK) {
         peal_build_wait(b, seat->parent, once_sem(lane), 0);
+    } else {
+        root_lanes(lane, there);
+        for (uint32_t g = 0; g < lane->packed->lanes; g++)
+            if (there[g])
+                peal_build_wait(b, b->self, lane->packed->nsems[PACKED_WAYS] + g, 0);
+    }
     for (uint32_t i = 0; i < seat->children; i++)
         peal_build_signal(b, child[i], once_sem(lane));
 }
@@ -310,8 +462,8 @@ static void enter(const struct lane *lane)
         gather_entries(lane);
     if (lane->b->plan->collective != PEAL_ALLGATHER)
         return;
-    greet(lane, 0);
-    greet(lane, 1);
+    greet_parents(lane);
+    await_children(lane);
 }
 
 /* The order of a channel's chunks begins with another block in each channel, so that not all lanes
@@ -323,14 +475,16 @@ static uint32_t nth_chunk(const struct lane *lane, uint32_t nth)
     const struct packed *packed = lane->packed;
     uint32_t blocks = packed->blocks, each = peal_packed_chunks(packed) / blocks;
     uint32_t block = nth / each, others = blocks - 1;
+    if (packed->by_link) /* lanes at both ends of a hop have nothing else in common */
+        return nth;
     if (packed->way[PACKED_UP].levels > 1 || packed->way[PACKED_DOWN].levels > 1 || blocks == 1)
-        block += lane->channel * blocks / packed->channels;
+        block += lane->group * blocks / packed->channels;
     else if (block < others)
-        block = lane->b->self + 1 + (block + lane->channel * others / packed->channels) % others;
+        block = lane->b->self + 1 + (block + lane->group * others / packed->channels) % others;
     else
         block = lane->b->self;
     /* And with another tree, since a root's trees begin with different links. */
-    uint32_t chunk = (nth + lane->channel * each / packed->channels) % each;
+    uint32_t chunk = (nth + lane->group * each / packed->channels) % each;
     return block % blocks * each + chunk;
 }
 
@@ -347,8 +501,8 @@ static int climbs_later(const struct lane *lane, uint32_t a, uint32_t b)
         if (seat_a->parent == NO_RANK)
             return 0;
         if (seat_a->parent != seat_b->parent)
-            return peal_packed_turn(lane->packed, lane->channel, rank, seat_a) >
-                   peal_packed_turn(lane->packed, lane->channel, rank, seat_b);
+            return peal_packed_turn(lane->packed, lane->group, rank, seat_a) >
+                   peal_packed_turn(lane->packed, lane->group, rank, seat_b);
         rank = seat_a->parent;
     }
 }
@@ -410,10 +564,11 @@ void peal_packed_emit(struct build *b, const struct candidate *candidate, uint32
 {
     const struct packed *packed = b->packed;
     uint32_t kinds = peal_packed_lane_kinds(packed);
-    size_t marks = (size_t)packed->n * (packed->way[PACKED_DOWN].levels + 1);
+    size_t marks = (size_t)packed->n * PLAN_SEMS_MAX;
     size_t room = 2 * (size_t)peal_packed_chunks(packed);
     struct lane lane = {.b = b, .packed = packed, .mark = peal_calloc(packed->ctx, marks, 1)};
     (void)rank;
+    (void)candidate;
     lane.order = peal_calloc(packed->ctx, room, sizeof *lane.order);
     if (!lane.mark || !lane.order) {
         peal_free(packed->ctx, lane.order, room * sizeof *lane.order);
@@ -421,7 +576,7 @@ void peal_packed_emit(struct build *b, const struct candidate *candidate, uint32
         b->status = PEAL_ERR_MEMORY;
         return;
     }
-    for (lane.channel = 0; lane.channel < candidate->channels; lane.channel++)
+    for (lane.group = 0; lane.group < packed->lanes; lane.group++)
         for (lane.kind = 0; lane.kind < kinds; lane.kind++) {
             lane.way = packed->way[PACKED_UP].levels && lane.kind <= packed->way[PACKED_UP].levels
                            ? PACKED_UP
@@ -436,14 +591,14 @@ void peal_packed_emit(struct build *b, const struct candidate *candidate, uint32
 void peal_packed_prepare(struct build *b, const struct candidate *candidate)
 {
     const struct packed *packed = b->packed;
-    uint32_t depth = b->plan->tile_bytes ? SLOT_DEPTH : 1;
+    uint32_t depth = b->plan->tile_bytes ? packed->depth : 1;
     uint64_t bytes = peal_build_slot_bytes(b);
-    b->plan->nsems =
-        (uint16_t)(candidate->channels * peal_packed_semaphores(packed, b->plan->collective));
+    (void)candidate;
+    b->plan->nsems = (uint16_t)peal_packed_semaphores(packed, b->plan->collective);
     if (!packed->way[PACKED_UP].levels)
         return;
-    for (uint32_t c = 0; c < candidate->channels; c++)
+    for (uint32_t c = 0; c < packed->regions; c++)
         peal_build_region(b, PLAN_BUF_SCRATCH, packed->width, depth, bytes);
-    for (uint32_t c = 0; packed->stages && c < candidate->channels; c++)
+    for (uint32_t c = 0; packed->stages && c < packed->regions; c++)
         peal_build_region(b, PLAN_BUF_SCRATCH, packed->stages, 1, bytes);
 }

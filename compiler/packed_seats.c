@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tree each chunk takes, where each rank sits in it, and which channel works it off. */
+/* Which tree each chunk takes, and where each rank sits in it. */
 #include "packed.h"
 
 #include <string.h>
@@ -112,6 +112,23 @@ static void fill_way(struct cutter *c, struct packed_way *way)
     }
 }
 
+/* Chunks of one length, where that makes few enough: tiles are of one length, so that a longer
+ * chunk would have the links to itself, and leave most of them idle, when the others are through.
+ */
+static void mark_evenly(struct cutter *c)
+{
+    uint64_t length = c->shares;
+    for (uint32_t s = 1, last = 0; s <= c->shares; s++)
+        if (s == c->shares || c->mark[s]) {
+            length = peal_pack_gcd(length, s - last);
+            last = s;
+        }
+    if (c->shares / length * c->packed->blocks > EVEN_CHUNKS_MAX)
+        return;
+    for (uint64_t s = 0; s < c->shares; s += length)
+        c->mark[s] = 1;
+}
+
 static uint32_t trees_in(const struct pack_forest *forest)
 {
     return forest ? forest->ntrees : 0;
@@ -164,22 +181,52 @@ static peal_status cut(struct cutter *c, const struct pack_forest *const forest[
             if (way->levels > PACKED_LEVELS_MAX)
                 return PEAL_ERR_LIMIT;
         }
-        if (pass == 0)
+        if (pass == 0) {
+            mark_evenly(c);
             PEAL_TRY(weigh(c->packed, c));
+        }
     }
     return PEAL_OK;
 }
 
-static void mark_pushed(struct packed *packed, const struct planner *planner)
+static void find_link(const struct planner *planner, uint32_t from, uint32_t to,
+                      struct packed_link *link)
+{
+    struct hop hop, back;
+    peal_planner_hop(planner, from, to, &hop);
+    peal_planner_hop(planner, to, from, &back);
+    double ps = peal_load_alone(&hop.path, hop.scale) * 1e12;
+    *link = (struct packed_link){.ps = ps < 1 ? 1 : (uint64_t)ps,
+                                 .alpha_us = hop.alpha_us,
+                                 .gap_us = hop.gap_us,
+                                 .back_us = back.alpha_us,
+                                 .stores = hop.engine == PEAL_ENGINE_SM};
+}
+
+/* The hops of all trees; a pair of ranks is looked up once. */
+static void find_links(struct packed *packed, const struct planner *planner, int way)
 {
     for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
-        struct seat *seat = &packed->way[PACKED_UP].seat[i];
-        struct hop hop;
+        struct seat *seat = &packed->way[way].seat[i];
+        uint32_t rank = i % packed->n;
         if (seat->parent == NO_RANK)
             continue;
-        peal_planner_hop(planner, i % packed->n, seat->parent, &hop);
-        seat->pushed = hop.engine != PEAL_ENGINE_SM;
-        packed->any_pushed |= hop.engine != PEAL_ENGINE_SM;
+        struct packed_link *link = peal_packed_link(packed, way, rank, seat->parent);
+        if (!link->ps)
+            find_link(planner, way == PACKED_UP ? rank : seat->parent,
+                      way == PACKED_UP ? seat->parent : rank, link);
+        seat->pushed = way == PACKED_UP && !link->stores;
+        packed->any_pushed |= (int)seat->pushed;
+    }
+}
+
+static void count_neighbours(struct packed *packed)
+{
+    for (uint32_t from = 0; from < packed->n; from++) {
+        uint32_t count = 0;
+        for (uint32_t to = 0; to < packed->n; to++)
+            count += packed->link[from * packed->n + to].ps != 0;
+        packed->neighbours = packed->neighbours > count ? packed->neighbours : count;
     }
 }
 
@@ -201,188 +248,47 @@ peal_status peal_packed_seats(struct packed *packed, const struct planner *plann
     c.run = peal_calloc(ctx, runs, sizeof *c.run);
     c.mark = peal_calloc(ctx, (size_t)c.shares + 1, sizeof *c.mark);
     peal_status status = c.run && c.mark ? cut(&c, forest) : PEAL_ERR_MEMORY;
-    if (status == PEAL_OK && forest[PACKED_UP])
-        mark_pushed(packed, planner);
+    packed->link = peal_calloc(ctx, (size_t)packed->n * packed->n, sizeof *packed->link);
+    if (status == PEAL_OK && !packed->link)
+        status = PEAL_ERR_MEMORY;
+    for (int w = 0; status == PEAL_OK && w < PACKED_WAYS; w++)
+        if (packed->way[w].levels)
+            find_links(packed, planner, w);
+    if (status == PEAL_OK)
+        count_neighbours(packed);
+    packed->lane_ps = (uint64_t)(1e9 / peal_planner_lane_gbs(planner));
     peal_free(ctx, c.run, runs * sizeof *c.run);
     peal_free(ctx, c.mark, ((size_t)c.shares + 1) * sizeof *c.mark);
     return status;
 }
 
-/* ---- chunks and channels ----------------------------------------------------------------------
- */
+/* ---- asked for ------------------------------------------------------------------------------ */
 
-static size_t block_chunks(const struct packed *packed)
+static size_t seats_of(const struct packed *packed)
 {
-    return (size_t)packed->trees * packed->pieces;
+    return (size_t)packed->blocks * packed->trees * packed->n;
 }
 
-uint32_t peal_packed_chunks(const struct packed *packed)
+struct packed_link *peal_packed_link(const struct packed *packed, int way, uint32_t rank,
+                                     uint32_t parent)
 {
-    return (uint32_t)(packed->blocks * block_chunks(packed));
-}
-
-static size_t fold_lanes(const struct packed *packed)
-{
-    return (size_t)packed->channels * packed->way[PACKED_UP].levels * packed->n;
-}
-
-static void undeal(struct packed *packed)
-{
-    size_t chunks = block_chunks(packed);
-    peal_free(packed->ctx, packed->stage, (fold_lanes(packed) + 1) * sizeof *packed->stage);
-    peal_free(packed->ctx, packed->channel, chunks * sizeof *packed->channel);
-    peal_free(packed->ctx, packed->slot,
-              packed->blocks * chunks * packed->n * sizeof *packed->slot);
-    packed->channel = packed->slot = packed->stage = NULL;
-    packed->width = packed->stages = 0;
-}
-
-/* The heaviest that is left goes to the channel that has least. */
-static void deal_channels(struct packed *packed, uint32_t *load)
-{
-    uint32_t chunks = (uint32_t)block_chunks(packed);
-    for (uint32_t i = 0; i < chunks; i++)
-        packed->channel[i] = NO_RANK;
-    for (uint32_t i = 0; i < chunks; i++) {
-        uint32_t heavy = NO_RANK, least = 0;
-        for (uint32_t k = 0; k < chunks; k++)
-            if (packed->channel[k] == NO_RANK &&
-                (heavy == NO_RANK ||
-                 packed->weight[k / packed->pieces] > packed->weight[heavy / packed->pieces]))
-                heavy = k;
-        for (uint32_t c = 1; c < packed->channels; c++)
-            if (load[c] < load[least])
-                least = c;
-        packed->channel[heavy] = least;
-        load[least] += packed->weight[heavy / packed->pieces];
-    }
-}
-
-/* Slots are numbered in the order of chunks, and of children in each. */
-static void number_slots(struct packed *packed, uint32_t *used)
-{
-    uint32_t chunks = peal_packed_chunks(packed);
-    for (uint32_t c = 0; c < chunks; c++)
-        for (uint32_t r = 0; r < packed->n; r++) {
-            uint32_t *next = &used[peal_packed_channel(packed, c) * packed->n + r];
-            packed->slot[(size_t)c * packed->n + r] = *next;
-            *next += peal_packed_seat(packed, PACKED_UP, c, r)->children;
-            packed->width = packed->width > *next ? packed->width : *next;
-        }
-}
-
-/* As many as the lane may have transfers in flight, where a fold leaves through a stage. */
-static uint32_t lane_stages(const struct packed *packed, uint32_t channel, uint32_t depth,
-                            uint32_t rank)
-{
-    uint32_t transfers = 0, staged = 0;
-    for (uint32_t c = 0; c < peal_packed_chunks(packed); c++) {
-        const struct seat *seat = peal_packed_seat(packed, PACKED_UP, c, rank);
-        if (seat->depth != depth || peal_packed_channel(packed, c) != channel)
-            continue;
-        transfers++;
-        staged |= seat->pushed && seat->children;
-    }
-    return !staged ? 0 : transfers < BUILD_EVENTS ? transfers : BUILD_EVENTS;
-}
-
-static void number_stages(struct packed *packed)
-{
-    uint32_t levels = packed->way[PACKED_UP].levels, n = packed->n;
-    for (uint32_t r = 0; r < n; r++)
-        for (uint32_t channel = 0; channel < packed->channels; channel++) {
-            uint32_t next = 0;
-            for (uint32_t depth = 1; depth <= levels; depth++) {
-                packed->stage[(channel * levels + depth - 1) * n + r] = next;
-                next += packed->any_pushed ? lane_stages(packed, channel, depth, r) : 0;
-            }
-            packed->stages = packed->stages > next ? packed->stages : next;
-        }
-}
-
-peal_status peal_packed_deal(struct packed *packed, uint32_t pieces, uint32_t channels)
-{
-    undeal(packed);
-    packed->pieces = pieces;
-    packed->channels = channels;
-    size_t chunks = block_chunks(packed), cells = packed->blocks * chunks * packed->n;
-    size_t words = (size_t)channels * (packed->n + 1);
-    uint32_t *work = peal_calloc(packed->ctx, words, sizeof *work);
-    packed->channel = peal_calloc(packed->ctx, chunks, sizeof *packed->channel);
-    packed->slot = peal_calloc(packed->ctx, cells, sizeof *packed->slot);
-    packed->stage = peal_calloc(packed->ctx, fold_lanes(packed) + 1, sizeof *packed->stage);
-    peal_status status =
-        work && packed->channel && packed->slot && packed->stage ? PEAL_OK : PEAL_ERR_MEMORY;
-    if (status == PEAL_OK) {
-        deal_channels(packed, work);
-        if (packed->way[PACKED_UP].levels) {
-            number_slots(packed, work + channels);
-            number_stages(packed);
-        }
-    }
-    peal_free(packed->ctx, work, words * sizeof *work);
-    return status;
-}
-
-/* ---- turns ---------------------------------------------------------------------------------- */
-
-static size_t turn_cells(const struct packed *packed)
-{
-    return (size_t)packed->way[PACKED_UP].levels * packed->n * packed->n;
-}
-
-/* By parent; at the rank itself, which is no parent of its own, how many there are. */
-static uint8_t *turns_at(const struct packed *packed, uint32_t depth, uint32_t rank)
-{
-    return packed->turn + ((size_t)(depth - 1) * packed->n + rank) * packed->n;
-}
-
-peal_status peal_packed_turns(struct packed *packed)
-{
-    const struct packed_way *up = &packed->way[PACKED_UP];
-    uint32_t n = packed->n;
-    if (!up->levels)
-        return PEAL_OK;
-    packed->turn = peal_calloc(packed->ctx, turn_cells(packed), 1);
-    if (!packed->turn)
-        return PEAL_ERR_MEMORY;
-    for (uint32_t i = 0; i < packed->blocks * packed->trees * n; i++)
-        if (up->seat[i].parent != NO_RANK)
-            turns_at(packed, up->seat[i].depth, i % n)[up->seat[i].parent] = 1;
-    for (uint32_t depth = 1; depth <= up->levels; depth++)
-        for (uint32_t r = 0; r < n; r++) {
-            uint8_t *turn = turns_at(packed, depth, r), count = 0;
-            for (uint32_t i = 1; i < n; i++) {
-                uint8_t parent = turn[(r + i) % n];
-                turn[(r + i) % n] = count;
-                count = (uint8_t)(count + parent);
-            }
-            turn[r] = count;
-        }
-    return PEAL_OK;
-}
-
-uint32_t peal_packed_turn(const struct packed *packed, uint32_t channel, uint32_t rank,
-                          const struct seat *seat)
-{
-    const uint8_t *turn = turns_at(packed, seat->depth, rank);
-    uint32_t count = turn[rank];
-    return (turn[seat->parent] + count - channel * count / packed->channels) % count;
+    uint32_t from = way == PACKED_UP ? rank : parent, to = way == PACKED_UP ? parent : rank;
+    return &packed->link[(size_t)from * packed->n + to];
 }
 
 void peal_packed_free(struct packed *packed)
 {
     if (!packed->ctx)
         return;
-    peal_free(packed->ctx, packed->turn, turn_cells(packed));
+    peal_packed_undeal(packed);
+    peal_free(packed->ctx, packed->turn, peal_packed_turn_cells(packed));
     packed->turn = NULL;
-    size_t seats = (size_t)packed->blocks * packed->trees * packed->n;
-    undeal(packed);
     for (int w = 0; w < PACKED_WAYS; w++) {
-        peal_free(packed->ctx, packed->way[w].seat, seats * sizeof *packed->way[w].seat);
-        peal_free(packed->ctx, packed->way[w].child, seats * sizeof *packed->way[w].child);
+        peal_free(packed->ctx, packed->way[w].seat, seats_of(packed) * sizeof(struct seat));
+        peal_free(packed->ctx, packed->way[w].child, seats_of(packed) * sizeof(uint32_t));
     }
     peal_free(packed->ctx, packed->weight, packed->trees * sizeof *packed->weight);
+    peal_free(packed->ctx, packed->link, (size_t)packed->n * packed->n * sizeof *packed->link);
     packed->ctx = NULL;
 }
 
@@ -397,64 +303,13 @@ const uint32_t *peal_packed_children(const struct packed *packed, int way, const
     return packed->way[way].child + seat->first_child;
 }
 
-uint32_t peal_packed_slot(const struct packed *packed, uint32_t chunk, uint32_t rank)
+uint32_t peal_packed_chunks(const struct packed *packed)
 {
-    uint32_t parent = peal_packed_seat(packed, PACKED_UP, chunk, rank)->parent;
-    const struct seat *above = peal_packed_seat(packed, PACKED_UP, chunk, parent);
-    const uint32_t *child = peal_packed_children(packed, PACKED_UP, above);
-    uint32_t which = 0;
-    while (child[which] != rank)
-        which++;
-    return packed->slot[(size_t)chunk * packed->n + parent] + which;
-}
-
-uint32_t peal_packed_channel(const struct packed *packed, uint32_t chunk)
-{
-    return packed->channel[chunk % block_chunks(packed)];
-}
-
-uint32_t peal_packed_stage(const struct packed *packed, uint32_t channel, uint32_t depth,
-                           uint32_t rank)
-{
-    uint32_t lane = channel * packed->way[PACKED_UP].levels + depth - 1;
-    return packed->stage[lane * packed->n + rank];
+    return packed->blocks * packed->trees * packed->pieces;
 }
 
 double peal_packed_share(const struct packed *packed, uint32_t chunk)
 {
     uint32_t weight = packed->weight[chunk / packed->pieces % packed->trees];
     return (double)weight / ((double)packed->weights * packed->pieces * packed->blocks);
-}
-
-/* ---- lanes --------------------------------------------------------------------------------------
- */
-
-static uint32_t up_lanes(const struct packed *packed)
-{
-    return packed->way[PACKED_UP].levels ? packed->way[PACKED_UP].levels + 1 : 0;
-}
-
-uint32_t peal_packed_lane_kinds(const struct packed *packed)
-{
-    return peal_packed_leaf_lane(packed) + 1;
-}
-
-uint32_t peal_packed_leaf_lane(const struct packed *packed)
-{
-    return up_lanes(packed) + packed->way[PACKED_DOWN].levels;
-}
-
-/* The root of a chunk that came up sends it down with the same step that folds it. */
-uint32_t peal_packed_lane(const struct packed *packed, int way, const struct seat *seat)
-{
-    if (way == PACKED_UP)
-        return seat->depth;
-    if (seat->depth == 0 && packed->way[PACKED_UP].levels)
-        return 0;
-    return seat->children ? up_lanes(packed) + seat->depth : peal_packed_leaf_lane(packed);
-}
-
-int peal_packed_inner(const struct packed *packed, uint32_t chunk, uint32_t rank)
-{
-    return peal_packed_seat(packed, PACKED_DOWN, chunk, rank)->children != 0;
 }
