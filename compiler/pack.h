@@ -189,6 +189,9 @@ peal_status peal_pack_flow_arc(struct pack_flow *flow, uint32_t from, uint32_t t
 void peal_pack_flow_set(struct pack_flow *flow, uint32_t i, uint64_t cap);
 /* The maximal flow from s to t, or limit if that is less. Starts from none. */
 uint64_t peal_pack_flow_run(struct pack_flow *flow, uint32_t s, uint32_t t, uint64_t limit);
+/* The same from the same s to u, where the last run, or move, found its limit, `value`, to t, and
+ * that is all that leaves s: t's flow is sent on to u, which is soon done where they are near. */
+uint64_t peal_pack_flow_move(struct pack_flow *flow, uint32_t t, uint32_t u, uint64_t value);
 /* After a run below its limit: is the node on the source's side of a minimal cut? */
 int peal_pack_flow_inside(const struct pack_flow *flow, uint32_t node);
 

@@ -196,13 +196,25 @@ static uint64_t block(struct pack_flow *flow, uint32_t s, uint32_t t, uint64_t l
     return total;
 }
 
-uint64_t peal_pack_flow_run(struct pack_flow *flow, uint32_t s, uint32_t t, uint64_t limit)
+static uint64_t augment(struct pack_flow *flow, uint32_t s, uint32_t t, uint64_t limit)
 {
     uint64_t total = 0;
-    restore(flow);
     while (total < limit && label(flow, s, t))
         total += block(flow, s, t, limit - total);
     return total;
+}
+
+uint64_t peal_pack_flow_run(struct pack_flow *flow, uint32_t s, uint32_t t, uint64_t limit)
+{
+    restore(flow);
+    return augment(flow, s, t, limit);
+}
+
+/* A set with s and t has the flow's value from s to t as its net outflow, 0, so that what can still
+ * leave it is all that it has; one with s alone was no narrower than the value. */
+uint64_t peal_pack_flow_move(struct pack_flow *flow, uint32_t t, uint32_t u, uint64_t value)
+{
+    return augment(flow, t, u, value);
 }
 
 int peal_pack_flow_inside(const struct pack_flow *flow, uint32_t node)

@@ -186,14 +186,24 @@ uint64_t peal_pack_net_draw(struct pack_net *net, uint32_t node)
     return peal_pack_flow_run(&net->flow, net->nodes, node, net->need);
 }
 
+/* The same, once `fed` has drawn all that is needed and nothing has changed; PACK_NONE: nobody has.
+ * One node after the other is asked so, since what all draw comes mostly the same way. */
+static uint64_t draw_after(struct pack_net *net, uint32_t fed, uint32_t node)
+{
+    return fed == PACK_NONE ? peal_pack_net_draw(net, node)
+                            : peal_pack_flow_move(&net->flow, fed, node, net->need);
+}
+
 int peal_pack_net_feeds(struct pack_net *net)
 {
+    uint32_t fed = PACK_NONE;
     for (uint32_t i = 0; i < net->compute; i++) {
         uint32_t v = (net->suspect + i) % net->compute;
-        if (peal_pack_net_draw(net, v) < net->need) {
+        if (draw_after(net, fed, v) < net->need) {
             net->suspect = v;
             return 0;
         }
+        fed = v;
     }
     return 1;
 }
@@ -224,12 +234,13 @@ void peal_pack_net_undo(struct pack_net *net, const struct pack_change *change, 
 uint64_t peal_pack_net_admit(struct pack_net *net, const struct pack_change *change,
                              uint64_t amount)
 {
-    uint32_t first = net->suspect;
+    uint32_t first = net->suspect, fed = PACK_NONE;
     peal_pack_net_apply(net, change, amount);
     for (uint32_t i = 0; i < net->compute && amount; i++) {
         uint32_t v = (first + i) % net->compute;
-        uint64_t drawn = peal_pack_net_draw(net, v);
-        if (drawn == net->need)
+        uint64_t drawn = draw_after(net, fed, v);
+        fed = drawn == net->need ? v : PACK_NONE;
+        if (fed != PACK_NONE)
             continue;
         peal_pack_net_undo(net, change, amount);
         amount -= net->need - drawn;

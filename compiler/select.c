@@ -911,7 +911,7 @@ peal_status peal_table_check_order(const peal_table *table, peal_diag *diag)
     return PEAL_OK;
 }
 
-peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric, peal_diag *diag)
+peal_status peal_table_lower(peal_table *table, const peal_fabric *fabric, peal_diag *diag)
 {
     if (!table || !fabric || !table->planner)
         return peal_fail(diag, PEAL_ERR_ARG, "only a planned table can be compiled");
@@ -922,7 +922,12 @@ peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric, pea
     peal_status status = lower_rows(table, planner, diag);
     planner->fabric = NULL;
     planner->group.fabric = NULL;
-    PEAL_TRY(status);
+    return status;
+}
+
+peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric, peal_diag *diag)
+{
+    PEAL_TRY(peal_table_lower(table, fabric, diag));
     PEAL_TRY(peal_table_verify(table, NULL, NULL, NULL, diag));
     return peal_table_check_order(table, diag);
 }

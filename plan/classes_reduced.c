@@ -174,5 +174,5 @@ peal_status peal_reduced_prove(struct classes *c, const struct peal_plan *plan, 
 {
     struct teller teller = {c->out, prefix, members, stride};
     struct verify_out out = {c->out->row, tell, &teller, 0};
-    return peal_verify_schedule(plan, c->trips, orders, &out, &c->proof);
+    return peal_verify_schedule(plan, c->trips, orders, NULL, &out, &c->proof);
 }

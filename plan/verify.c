@@ -48,19 +48,79 @@ static void report_unentered(const struct verify_run *run, struct verify_out *ou
                          "may return before rank %u has entered the call", run->unentered_by);
 }
 
+/* What is executed, and what has been of earlier plans. */
+struct proving {
+    struct verify_run run;
+    struct verify_past *past; /* NULL: nothing is looked up or kept */
+    uint32_t *twin;           /* of each part: 1 + its number in the past, 0: it is not there */
+};
+
+/* The digest of what two sets of results have in common. */
+static uint64_t common_shape(uint64_t a, uint64_t b)
+{
+    return !a ? b : !b || a == b ? a : VERIFY_SHAPES_DIFFER;
+}
+
+/* Beyond so many there are no more. */
+static peal_status remember(struct proving *p)
+{
+    const struct verify_run *run = &p->run;
+    uint32_t *twin = p->past ? &p->twin[run->part] : NULL, at;
+    if (!twin || !run->parts->lanes_in[run->part])
+        return PEAL_OK;
+    peal_status status = *twin ? PEAL_OK : peal_verify_past_part(p->past, run->part, &at);
+    if (status == PEAL_OK) {
+        *twin = *twin ? *twin : at + 1;
+        struct verify_past_run past = {*twin - 1,         run->trips, run->alias, run->unentered,
+                                       run->unentered_by, run->shape, run->wires};
+        status = peal_verify_past_add(p->past, &past);
+    }
+    return status == PEAL_ERR_LIMIT ? PEAL_OK : status;
+}
+
+static void recall(struct verify_run *run, const struct verify_past_run *past)
+{
+    run->unentered = past->unentered;
+    run->unentered_by = past->unentered_by;
+    run->shape = past->shape;
+    run->wires = past->wires;
+    run->steps = 0;
+}
+
+/* run->part, by itself. */
+static peal_status prove_part(struct proving *p, struct verify_out *out)
+{
+    struct verify_run *run = &p->run;
+    uint32_t twin = p->past ? p->twin[run->part] : 0, wires = run->wires;
+    uint64_t shape = run->shape;
+    const struct verify_past_run *past =
+        twin ? peal_verify_past_run(p->past, twin - 1, run->trips, run->alias) : NULL;
+    run->shape = run->wires = 0;
+    run->steps = 0;
+    if (past)
+        recall(run, past);
+    else
+        PEAL_TRY(peal_verify_execute(run, out));
+    if (!past && !out->findings)
+        PEAL_TRY(remember(p));
+    run->shape = common_shape(run->shape, shape);
+    run->wires = run->wires > wires ? run->wires : wires;
+    return PEAL_OK;
+}
+
 /* All parts by themselves, of equal ones the first; *whole is set when one that has lanes does not
  * hold every return back by itself, so that only all together can tell. */
-static peal_status prove_parts(struct verify_run *run, struct verify_out *out, int *whole,
+static peal_status prove_parts(struct proving *p, struct verify_out *out, int *whole,
                                struct plan_proof *proof)
 {
+    struct verify_run *run = &p->run;
     const struct verify_parts *parts = run->parts;
     int held = 0;
-    *whole = parts->count < 2;
+    *whole = parts->count < (p->past ? 1 : 2);
     for (run->part = 0; !*whole && run->part < parts->count; run->part++) {
         if (parts->like[run->part] != run->part)
             continue;
-        run->steps = 0;
-        PEAL_TRY(peal_verify_execute(run, out));
+        PEAL_TRY(prove_part(p, out));
         proof->steps += run->steps;
         if (out->findings)
             return PEAL_OK;
@@ -73,18 +133,20 @@ static peal_status prove_parts(struct verify_run *run, struct verify_out *out, i
     return PEAL_OK;
 }
 
-static peal_status prove_run(struct verify_run *run, struct verify_out *out,
-                             struct plan_proof *proof)
+static peal_status prove_run(struct proving *p, struct verify_out *out, struct plan_proof *proof)
 {
+    struct verify_run *run = &p->run;
     int whole;
-    PEAL_TRY(prove_parts(run, out, &whole, proof));
+    PEAL_TRY(prove_parts(p, out, &whole, proof));
     proof->proofs++;
     if (!whole || out->findings)
         return PEAL_OK;
-    run->part = VERIFY_ALL_PARTS;
-    run->steps = 0;
-    PEAL_TRY(peal_verify_execute(run, out));
-    proof->steps += run->steps;
+    if (!p->past || run->parts->count != 1) { /* the only part is all, and has been executed */
+        run->part = VERIFY_ALL_PARTS;
+        run->steps = 0;
+        PEAL_TRY(peal_verify_execute(run, out));
+        proof->steps += run->steps;
+    }
     report_unentered(run, out);
     return PEAL_OK;
 }
@@ -92,55 +154,75 @@ static peal_status prove_run(struct verify_run *run, struct verify_out *out,
 /* In place, input and output are one: whatever conflicts out of place conflicts there too, under
  * the same order. So races are looked for in place, and values in both ways. Small plans are
  * executed for every trip count, large ones for the least and the most. */
-static peal_status prove_runs(const struct peal_plan *plan, uint32_t most,
-                              const struct verify_sems *sems, const struct verify_parts *parts,
-                              const struct verify_orders *orders, struct verify_out *out,
+static peal_status prove_runs(struct proving *p, uint32_t most, struct verify_out *out,
                               struct plan_proof *proof)
 {
-    struct verify_run run = {.plan = plan, .sems = sems, .parts = parts, .orders = orders};
-    int small = plan->nranks <= VERIFY_CHAIN_RANKS;
-    int in_place = peal_plan_collective(plan->collective)->in_place;
-    run.calls = small ? VERIFY_CALLS_MAX : 1;
-    for (run.alias = 0; run.alias < 1 + in_place; run.alias++)
-        for (run.trips = 1; run.trips <= most; run.trips++) {
-            run.order = run.alias || small || !in_place;
-            if (!small && run.trips > 1 && run.trips < most)
+    struct verify_run *run = &p->run;
+    int small = run->plan->nranks <= VERIFY_CHAIN_RANKS;
+    int in_place = peal_plan_collective(run->plan->collective)->in_place;
+    run->calls = small ? VERIFY_CALLS_MAX : 1;
+    for (run->alias = 0; run->alias < 1 + in_place; run->alias++)
+        for (run->trips = 1; run->trips <= most; run->trips++) {
+            run->order = run->alias || small || !in_place;
+            if (!small && run->trips > 1 && run->trips < most)
                 continue;
-            PEAL_TRY(prove_run(&run, out, proof));
-            proof->order = run.shape == VERIFY_SHAPES_DIFFER ? 0 : run.shape;
-            proof->wire_roundings = run.wires;
+            PEAL_TRY(prove_run(p, out, proof));
+            proof->order = run->shape == VERIFY_SHAPES_DIFFER ? 0 : run->shape;
+            proof->wire_roundings = run->wires;
             if (out->findings)
                 return PEAL_OK; /* one broken run explains the plan; the rest would repeat it */
         }
     return PEAL_OK;
 }
 
-peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
-                                 const struct verify_orders *orders, struct verify_out *out,
-                                 struct plan_proof *proof)
+static peal_status prove_taken(const struct verify_plan *taken, uint32_t trips,
+                               const struct verify_orders *orders, struct verify_past *past,
+                               struct verify_out *out, struct plan_proof *proof)
 {
-    struct verify_sems sems = {0};
-    struct verify_parts parts = {0};
-    peal_status status = peal_verify_sems_build(&sems, plan, out);
-    if (status == PEAL_OK && !out->findings)
-        status = peal_verify_parts_make(&parts, plan, &sems);
-    if (status == PEAL_OK && !out->findings)
-        status = peal_verify_parts_compare(&parts, plan, &sems);
-    if (status == PEAL_OK && !out->findings)
-        status = prove_runs(plan, trips, &sems, &parts, orders, out, proof);
-    peal_verify_parts_free(&parts);
-    peal_verify_sems_free(&sems);
+    struct proving proving = {
+        {.plan = taken->plan, .sems = &taken->sems, .parts = &taken->parts, .orders = orders},
+        past,
+        NULL};
+    size_t bytes = taken->parts.count * sizeof *proving.twin;
+    peal_status status = PEAL_OK;
+    if (past) {
+        proving.twin = peal_calloc(taken->plan->ctx, 1, bytes);
+        status = proving.twin ? peal_verify_past_find(past, taken, proving.twin) : PEAL_ERR_MEMORY;
+    }
+    if (status == PEAL_OK)
+        status = prove_runs(&proving, trips, out, proof);
+    peal_free(taken->plan->ctx, proving.twin, bytes);
     return status;
 }
 
-peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_finding_fn found,
-                             void *user, struct plan_proof *proof, peal_diag *diag)
+peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
+                                 const struct verify_orders *orders, struct verify_past *past,
+                                 struct verify_out *out, struct plan_proof *proof)
+{
+    struct verify_plan taken = {.plan = plan};
+    peal_status status = peal_verify_sems_build(&taken.sems, plan, out);
+    if (status == PEAL_OK && !out->findings)
+        status = peal_verify_parts_make(&taken.parts, plan, &taken.sems);
+    if (status == PEAL_OK && !out->findings)
+        status = peal_verify_parts_compare(&taken);
+    if (status == PEAL_OK && !out->findings)
+        status = prove_taken(&taken, trips, orders, past, out, proof);
+    if (past)
+        peal_verify_past_keep(past, &taken);
+    peal_verify_plan_free(&taken);
+    return status;
+}
+
+/* past: of plans before, or NULL. */
+static peal_status prove_whole(const struct peal_plan *plan, uint32_t row, peal_finding_fn found,
+                               void *user, struct verify_past *past, struct plan_proof *proof,
+                               peal_diag *diag)
 {
     struct verify_out out = {row, found, user, 0};
     struct plan_proof done = {.executed = plan->nranks};
     peal_status status = peal_verify_check(plan, &out);
     if (status == PEAL_OK)
-        status = peal_verify_schedule(plan, peal_verify_trips(plan), NULL, &out, &done);
+        status = peal_verify_schedule(plan, peal_verify_trips(plan), NULL, past, &out, &done);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "verification stopped: %s", peal_status_text(status));
     done.findings = out.findings;
@@ -150,6 +232,12 @@ peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_fi
         return peal_fail(diag, PEAL_ERR_UNPROVEN, "plan %s for %u ranks: %u finding%s",
                          plan->algorithm, plan->nranks, out.findings, out.findings == 1 ? "" : "s");
     return PEAL_OK;
+}
+
+peal_status peal_plan_verify(const struct peal_plan *plan, uint32_t row, peal_finding_fn found,
+                             void *user, struct plan_proof *proof, peal_diag *diag)
+{
+    return prove_whole(plan, row, found, user, NULL, proof, diag);
 }
 
 static peal_status prove_classes(const struct peal_plan *plan, uint32_t row, peal_finding_fn found,
@@ -167,8 +255,8 @@ static peal_status prove_classes(const struct peal_plan *plan, uint32_t row, pea
 /* What does not fit the proof by classes is executed as a whole, unless that proof was asked for.
  */
 static peal_status prove_plan(const struct peal_plan *plan, peal_proof how, uint32_t row,
-                              peal_finding_fn found, void *user, struct plan_proof *proof,
-                              peal_diag *diag)
+                              peal_finding_fn found, void *user, struct verify_past *past,
+                              struct plan_proof *proof, peal_diag *diag)
 {
     if (how == PEAL_PROOF_CLASSES)
         return prove_classes(plan, row, found, user, proof, diag);
@@ -177,7 +265,7 @@ static peal_status prove_plan(const struct peal_plan *plan, peal_proof how, uint
         if (status != PEAL_ERR_UNSUPPORTED)
             return status;
     }
-    return peal_plan_verify(plan, row, found, user, proof, diag);
+    return prove_whole(plan, row, found, user, past, proof, diag);
 }
 
 /* The row whose proof is this row's too: of those with its schedule the first that is executed for
@@ -195,24 +283,34 @@ static uint32_t stand_in(const peal_table *table, uint32_t row)
     return best;
 }
 
+/* A table being proven. */
+struct rows {
+    peal_table *table;
+    peal_proof how;
+    peal_finding_fn found;
+    void *user;
+    struct verify_past past;
+    struct plan_proof *proofs; /* of each row */
+};
+
 /* What has been executed in another row is not executed again. */
-static peal_status prove_row(const peal_table *table, peal_proof how, uint32_t row,
-                             peal_finding_fn found, void *user, struct plan_proof *proofs,
-                             peal_diag *diag)
+static peal_status prove_row(struct rows *rows, uint32_t row, peal_diag *diag)
 {
-    const struct peal_plan *plan = table->rows[row].plan;
-    uint32_t other = stand_in(table, row);
+    const struct peal_plan *plan = rows->table->rows[row].plan;
+    struct plan_proof *proof = &rows->proofs[row];
+    uint32_t other = stand_in(rows->table, row);
     struct verify_out out = {row, NULL, NULL, 0};
-    if (other == row || proofs[other].findings)
-        return prove_plan(plan, how, row, found, user, &proofs[row], diag);
-    peal_status status = peal_verify_check(plan, &out);
-    if (status != PEAL_OK)
-        return peal_fail(diag, status, "verification stopped: %s", peal_status_text(status));
-    if (out.findings)
-        return prove_plan(plan, how, row, found, user, &proofs[row], diag);
-    proofs[row] = proofs[other];
-    proofs[row].steps = proofs[row].proofs = proofs[row].executed = 0;
-    return PEAL_OK;
+    if (other != row && !rows->proofs[other].findings) {
+        peal_status status = peal_verify_check(plan, &out);
+        if (status != PEAL_OK)
+            return peal_fail(diag, status, "verification stopped: %s", peal_status_text(status));
+        if (!out.findings) {
+            *proof = rows->proofs[other];
+            proof->steps = proof->proofs = proof->executed = 0;
+            return PEAL_OK;
+        }
+    }
+    return prove_plan(plan, rows->how, row, rows->found, rows->user, &rows->past, proof, diag);
 }
 
 void peal_plan_add_proof(peal_verify_report *sum, const struct plan_proof *proof)
@@ -242,23 +340,22 @@ static peal_status check_whole(const peal_table *table, peal_diag *diag)
 }
 
 /* Rows that stand for themselves first, then those that others stand for. */
-static peal_status prove_rows(peal_table *table, peal_proof how, peal_finding_fn found, void *user,
-                              struct plan_proof *proofs, peal_verify_report *sum, peal_diag *diag)
+static peal_status prove_rows(struct rows *rows, peal_verify_report *sum, peal_diag *diag)
 {
+    peal_table *table = rows->table;
     peal_status result = PEAL_OK;
     for (uint32_t k = 0; k < 2 * table->nrows; k++) {
         uint32_t i = k % table->nrows;
         if ((stand_in(table, i) == i) != (k < table->nrows))
             continue;
-        peal_status status =
-            prove_row(table, how, i, found, user, proofs, result == PEAL_OK ? diag : NULL);
+        peal_status status = prove_row(rows, i, result == PEAL_OK ? diag : NULL);
         if (status != PEAL_OK && status != PEAL_ERR_UNPROVEN)
             return status;
         if (status != PEAL_OK)
             result = status;
-        table->rows[i].info.order = proofs[i].order;
-        table->rows[i].info.wire_roundings = proofs[i].wire_roundings;
-        peal_plan_add_proof(sum, &proofs[i]);
+        table->rows[i].info.order = rows->proofs[i].order;
+        table->rows[i].info.wire_roundings = rows->proofs[i].wire_roundings;
+        peal_plan_add_proof(sum, &rows->proofs[i]);
     }
     table->verified = result == PEAL_OK;
     return result;
@@ -273,11 +370,13 @@ peal_status peal_table_prove(peal_table *table, peal_proof how, peal_finding_fn 
         return peal_fail(diag, PEAL_ERR_ARG, "no such proof");
     peal_verify_report sum = {.size = sizeof sum, .ranks = table->nranks};
     PEAL_TRY(check_whole(table, diag));
-    struct plan_proof *proofs = peal_calloc(table->ctx, table->nrows, sizeof *proofs);
-    if (!proofs)
+    struct rows rows = {table, how, found, user, {.ctx = table->ctx}, NULL};
+    rows.proofs = peal_calloc(table->ctx, table->nrows, sizeof *rows.proofs);
+    if (!rows.proofs)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
-    peal_status result = prove_rows(table, how, found, user, proofs, &sum, diag);
-    peal_free(table->ctx, proofs, table->nrows * sizeof *proofs);
+    peal_status result = prove_rows(&rows, &sum, diag);
+    peal_verify_past_free(&rows.past);
+    peal_free(table->ctx, rows.proofs, table->nrows * sizeof *rows.proofs);
     if (report && (result == PEAL_OK || result == PEAL_ERR_UNPROVEN))
         PEAL_TRY(peal_export(report, &sum, sizeof sum));
     return result;

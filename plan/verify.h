@@ -60,6 +60,8 @@ uint32_t peal_verify_trips(const struct peal_plan *plan);
 /* 1: b is executed like a, step for step, so that a's proof is b's, but for what peal_verify_check
  * looks at. */
 int peal_verify_covers(const struct peal_plan *a, const struct peal_plan *b);
+/* 1: both are asked for the same, whatever their chunks. */
+int peal_verify_same_meaning(const struct peal_plan *a, const struct peal_plan *b);
 struct verify_values;
 /* A tree of additions: of term t, from 1, terms[t - 1]; VALUE_LEAF | rank; VALUE_NONE. */
 struct verify_tree {
@@ -84,10 +86,12 @@ struct verify_orders {
     const uint64_t *leaf;     /* digests of what each rank contributes */
     struct verify_tree *tree; /* gets that of the first result */
 };
-/* Proves the steps of a plan by executing them, for up to `trips` trips. orders may be NULL. */
+struct verify_past;
+/* Proves the steps of a plan by executing them, for up to `trips` trips. orders may be NULL; past,
+ * too: then no part is looked up there, nor kept. */
 peal_status peal_verify_schedule(const struct peal_plan *plan, uint32_t trips,
-                                 const struct verify_orders *orders, struct verify_out *out,
-                                 struct plan_proof *proof);
+                                 const struct verify_orders *orders, struct verify_past *past,
+                                 struct verify_out *out, struct plan_proof *proof);
 
 /* ---- expressions: which contributions a value holds, in which tree, and where it is rounded */
 #define VALUE_NONE 0u
@@ -204,17 +208,45 @@ struct verify_parts {
     uint32_t *of_lane; /* lanes numbered rank by rank */
     uint32_t *of_chunk;
     uint32_t *of_region;
-    uint32_t *like;     /* each part's first that is equal but for names, or itself */
-    uint32_t *lanes_in; /* of each part; 0: chunks or regions that nobody names */
+    /* Set by peal_verify_parts_compare. */
+    uint32_t *like;       /* each part's first that is equal but for names, or itself */
+    uint32_t *lanes_in;   /* of each part; 0: chunks or regions that nobody names */
+    uint32_t *chunks_in;  /* of each part */
+    uint32_t *first;      /* of each part's lanes; one more than parts */
+    uint32_t *lane;       /* by part, then numbered rank by rank */
+    uint32_t *rank_of;    /* of each lane */
+    uint32_t *within;     /* and its number there */
+    uint32_t *nth_chunk;  /* of its part */
+    uint32_t *nth_region; /* of its part */
 };
 #define VERIFY_ALL_PARTS UINT32_MAX
 #define VERIFY_KINDS_MAX 64u /* of parts that others are compared with */
 peal_status peal_verify_parts_make(struct verify_parts *parts, const struct peal_plan *plan,
                                    const struct verify_sems *sems);
-/* Finds parts that are equal: sets `like`. */
-peal_status peal_verify_parts_compare(struct verify_parts *parts, const struct peal_plan *plan,
-                                      const struct verify_sems *sems);
 void peal_verify_parts_free(struct verify_parts *parts);
+
+/* A plan taken apart. */
+struct verify_plan {
+    const struct peal_plan *plan;
+    struct verify_sems sems;
+    struct verify_parts parts;
+};
+/* Finds parts that are equal. */
+peal_status peal_verify_parts_compare(struct verify_plan *taken);
+
+/* Two plans, or one twice, whose parts are compared. */
+struct verify_alike {
+    const struct verify_plan *one;
+    const struct verify_plan *two;
+    uint32_t *sem_there; /* of each semaphore of one: the other's, or UINT32_MAX */
+    uint32_t *sem_here;  /* and back */
+};
+peal_status peal_verify_alike_open(struct verify_alike *alike, const struct verify_plan *one,
+                                   const struct verify_plan *two);
+void peal_verify_alike_close(struct verify_alike *alike);
+/* 1: part x of one is part y of the other but for names, so that what is executed of one is
+ * executed of the other. */
+int peal_verify_alike_parts(const struct verify_alike *alike, uint32_t x, uint32_t y);
 
 /* One symbolic execution: `calls` calls of `trips` trips each, in place when alias is 1, of one
  * part of the plan or of all. */
@@ -238,5 +270,46 @@ struct verify_run {
 };
 #define VERIFY_SHAPES_DIFFER 1u
 peal_status peal_verify_execute(struct verify_run *run, struct verify_out *out);
+
+/* ---- what has been executed of earlier plans of a table, part by part */
+struct verify_past {
+    peal_ctx *ctx;
+    uint32_t nplans;
+    uint32_t plans_room;
+    struct verify_plan *plans; /* whose parts are named below */
+    uint32_t nparts;
+    uint32_t parts_room;
+    struct verify_past_part {
+        uint32_t plan;
+        uint32_t part;
+    } * parts;
+    uint32_t nruns;
+    uint32_t runs_room;
+    struct verify_past_run {
+        uint32_t part; /* of the list above */
+        uint32_t trips;
+        int alias;
+        uint32_t unentered; /* results: as in verify_run, of this part alone */
+        uint32_t unentered_by;
+        uint64_t shape;
+        uint32_t wires;
+    } * runs;
+};
+/* twin[p]: 1 + the past part that part p of the plan is, of those that are like no other of its
+ * plan; 0: none. Room for parts.count. */
+peal_status peal_verify_past_find(const struct verify_past *past, const struct verify_plan *taken,
+                                  uint32_t *twin);
+/* The part's run, if it has been executed. */
+const struct verify_past_run *peal_verify_past_run(const struct verify_past *past, uint32_t part,
+                                                   uint32_t trips, int alias);
+/* Adds a part of the plan that is kept next (*at: its number), and a run of a part. LIMIT: there
+ * are enough. */
+peal_status peal_verify_past_part(struct verify_past *past, uint32_t part, uint32_t *at);
+peal_status peal_verify_past_add(struct verify_past *past, const struct verify_past_run *run);
+/* Takes the plan over if there are parts of it, and *taken is empty then. taken->plan has to
+ * outlive the past. */
+void peal_verify_past_keep(struct verify_past *past, struct verify_plan *taken);
+void peal_verify_past_free(struct verify_past *past);
+void peal_verify_plan_free(struct verify_plan *taken);
 
 #endif

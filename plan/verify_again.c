@@ -38,15 +38,27 @@ static int same_trips(const struct peal_plan *a, const struct peal_plan *b)
     return trips == peal_verify_trips(b) || trips == depth + 2; /* which prove any number */
 }
 
+static int same_numbers(const uint32_t *a, const uint32_t *b, size_t count)
+{
+    return count == 0 || memcmp(a, b, count * sizeof *a) == 0;
+}
+
+int peal_verify_same_meaning(const struct peal_plan *a, const struct peal_plan *b)
+{
+    return a->collective == b->collective && a->nranks == b->nranks && a->root == b->root &&
+           a->peer == b->peer && peal_plan_blocks(a) == peal_plan_blocks(b) &&
+           a->npairs == b->npairs && same_numbers(a->pairs, b->pairs, 2 * (size_t)a->npairs) &&
+           a->nblocks == b->nblocks && a->nnames == b->nnames &&
+           same_numbers(a->lists, b->lists, a->nblocks ? 2 * (size_t)a->nblocks + 1 : 0) &&
+           same_numbers(a->names, b->names, a->nnames);
+}
+
 /* Links have no part in an execution, but hosts have in the proof by classes. */
 int peal_verify_covers(const struct peal_plan *a, const struct peal_plan *b)
 {
     if (a == b)
         return 1;
-    if (a->collective != b->collective || a->nranks != b->nranks || a->root != b->root ||
-        a->peer != b->peer || a->npairs != b->npairs || a->nchunks != b->nchunks)
-        return 0;
-    if (a->npairs && memcmp(a->pairs, b->pairs, 2 * (size_t)a->npairs * sizeof *a->pairs))
+    if (!peal_verify_same_meaning(a, b) || a->nchunks != b->nchunks)
         return 0;
     if (!same_regions(a, b) || !same_trips(a, b))
         return 0;

@@ -1,31 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of a plan that are one but for names: the k-th lane of each rank does the same in both,
- * to the k-th chunk of the part, of the same block, in the k-th region, of the same shape, by
- * semaphores that correspond. Channels mostly are. What is executed of one is then executed of the
- * other.
+ * Parts of a plan, or of two, that are one but for names: the k-th lane of each rank does the same
+ * in both, to the k-th chunk of the part, of the same block, in the k-th region, of the same shape,
+ * by semaphores that correspond. Channels mostly are. What is executed of one is then executed of
+ * the other.
  */
 #include "verify.h"
 
 #include <string.h>
 
 #define NONE UINT32_MAX
-
-struct alike {
-    const struct peal_plan *plan;
-    const struct verify_sems *sems;
-    const struct verify_parts *parts;
-    uint32_t per_block;
-    uint32_t *first;      /* of each part's lanes; one more than parts */
-    uint32_t *lane;       /* by part, then numbered rank by rank */
-    uint32_t *rank_of;    /* of each lane */
-    uint32_t *within;     /* and its number there */
-    uint32_t *chunks_in;  /* of each part */
-    uint32_t *nth_chunk;  /* of its part */
-    uint32_t *nth_region; /* of its part */
-    uint32_t *sem_there;  /* of each semaphore of one part: the other's; NONE */
-    uint32_t *sem_here;   /* and back */
-};
 
 /* ---- lists --------------------------------------------------------------------- */
 
@@ -35,29 +19,29 @@ static void number(const uint32_t *of, uint32_t count, uint32_t *seen, uint32_t 
         nth[i] = seen[of[i]]++;
 }
 
-static void list_lanes(const struct alike *a)
+static void list_lanes(struct verify_parts *parts, const struct peal_plan *plan)
 {
-    uint32_t at = 0, parts = a->parts->count;
-    for (uint32_t r = 0; r < a->plan->nranks; r++)
-        for (uint32_t l = 0; l < a->plan->ranks[r].nlanes; l++, at++) {
-            a->rank_of[at] = r;
-            a->within[at] = l;
-            a->first[a->parts->of_lane[at] + 1]++;
+    uint32_t at = 0;
+    for (uint32_t r = 0; r < plan->nranks; r++)
+        for (uint32_t l = 0; l < plan->ranks[r].nlanes; l++, at++) {
+            parts->rank_of[at] = r;
+            parts->within[at] = l;
+            parts->first[parts->of_lane[at] + 1]++;
         }
-    for (uint32_t p = 0; p < parts; p++)
-        a->first[p + 1] += a->first[p];
+    for (uint32_t p = 0; p < parts->count; p++)
+        parts->first[p + 1] += parts->first[p];
     for (uint32_t i = at; i-- > 0;)
-        a->lane[--a->first[a->parts->of_lane[i] + 1]] = i;
-    for (uint32_t p = 0; p < parts; p++)
-        a->first[p] = a->first[p + 1];
-    a->first[parts] = at;
-    for (uint32_t p = 0; p < parts; p++)
-        a->parts->lanes_in[p] = a->first[p + 1] - a->first[p];
+        parts->lane[--parts->first[parts->of_lane[i] + 1]] = i;
+    for (uint32_t p = 0; p < parts->count; p++)
+        parts->first[p] = parts->first[p + 1];
+    parts->first[parts->count] = at;
+    for (uint32_t p = 0; p < parts->count; p++)
+        parts->lanes_in[p] = parts->first[p + 1] - parts->first[p];
 }
 
 /* ---- comparing ------------------------------------------------------------------ */
 
-static int same_sem(const struct alike *a, uint32_t x, uint32_t y)
+static int same_sem(const struct verify_alike *a, uint32_t x, uint32_t y)
 {
     if (a->sem_there[x] == NONE && a->sem_here[y] == NONE) {
         a->sem_there[x] = y;
@@ -66,19 +50,22 @@ static int same_sem(const struct alike *a, uint32_t x, uint32_t y)
     return a->sem_there[x] == y && a->sem_here[y] == x;
 }
 
-static int same_chunk(const struct alike *a, uint32_t x, uint32_t y)
+/* Of which block, and which of the part's. */
+static int same_chunk(const struct verify_alike *a, uint32_t x, uint32_t y)
 {
-    return a->nth_chunk[x] == a->nth_chunk[y] && x / a->per_block == y / a->per_block;
+    const struct peal_plan *p = a->one->plan, *q = a->two->plan;
+    return a->one->parts.nth_chunk[x] == a->two->parts.nth_chunk[y] &&
+           x / (p->nchunks / peal_plan_blocks(p)) == y / (q->nchunks / peal_plan_blocks(q));
 }
 
-static int same_region(const struct alike *a, uint32_t x, uint32_t y)
+static int same_region(const struct verify_alike *a, uint32_t x, uint32_t y)
 {
-    const struct plan_region *p = &a->plan->regions[x], *q = &a->plan->regions[y];
-    return a->nth_region[x] == a->nth_region[y] && p->width == q->width && p->depth == q->depth &&
-           p->wire == q->wire;
+    const struct plan_region *p = &a->one->plan->regions[x], *q = &a->two->plan->regions[y];
+    return a->one->parts.nth_region[x] == a->two->parts.nth_region[y] && p->width == q->width &&
+           p->depth == q->depth && p->wire == q->wire;
 }
 
-static int same_operand(const struct alike *a, const struct plan_operand *x,
+static int same_operand(const struct verify_alike *a, const struct plan_operand *x,
                         const struct plan_operand *y)
 {
     if (x->rank != y->rank || x->buffer != y->buffer)
@@ -88,42 +75,44 @@ static int same_operand(const struct alike *a, const struct plan_operand *x,
     return x->slot == y->slot && same_region(a, x->index, y->index);
 }
 
-static int same_data(const struct alike *a, const struct plan_rank *program,
-                     const struct plan_step *x, const struct plan_step *y)
+static int same_data(const struct verify_alike *a, uint32_t rank, const struct plan_step *x,
+                     const struct plan_step *y)
 {
+    const struct plan_operand *p = &a->one->plan->ranks[rank].operands[x->operands];
+    const struct plan_operand *q = &a->two->plan->ranks[rank].operands[y->operands];
     if (x->nsrc != y->nsrc || x->ndst != y->ndst || x->more != y->more || x->skip != y->skip)
         return 0;
     for (uint32_t i = 0; i <= x->more; i++)
         if (!same_chunk(a, x->chunk + i * x->stride, y->chunk + i * y->stride))
             return 0;
     for (uint32_t i = 0; i < (uint32_t)x->nsrc + x->ndst; i++)
-        if (!same_operand(a, &program->operands[x->operands + i],
-                          &program->operands[y->operands + i]))
+        if (!same_operand(a, &p[i], &q[i]))
             return 0;
     return 1;
 }
 
-static int same_step(const struct alike *a, uint32_t rank, uint32_t x, uint32_t y)
+static int same_step(const struct verify_alike *a, uint32_t rank, uint32_t x, uint32_t y)
 {
-    const struct plan_rank *program = &a->plan->ranks[rank];
-    const struct plan_step *s = &program->steps[x], *t = &program->steps[y];
+    const struct plan_step *s = &a->one->plan->ranks[rank].steps[x];
+    const struct plan_step *t = &a->two->plan->ranks[rank].steps[y];
     if (s->op != t->op || s->engine != t->engine || s->event != t->event || s->flags != t->flags ||
         s->lag != t->lag || s->after != t->after || s->what != t->what)
         return 0;
     if (peal_plan_op_moves(s->op))
-        return same_data(a, program, s, t);
+        return same_data(a, rank, s, t);
     if (s->op == PLAN_AWAIT)
         return 1;
-    return s->peer == t->peer && same_sem(a, a->sems->of_step[rank][x], a->sems->of_step[rank][y]);
+    return s->peer == t->peer &&
+           same_sem(a, a->one->sems.of_step[rank][x], a->two->sems.of_step[rank][y]);
 }
 
-static int same_lane(const struct alike *a, uint32_t x, uint32_t y)
+static int same_lane(const struct verify_alike *a, uint32_t x, uint32_t y)
 {
-    uint32_t rank = a->rank_of[x];
-    if (rank != a->rank_of[y])
+    uint32_t rank = a->one->parts.rank_of[x];
+    if (rank != a->two->parts.rank_of[y])
         return 0;
-    const struct plan_lane *p = &a->plan->ranks[rank].lanes[a->within[x]];
-    const struct plan_lane *q = &a->plan->ranks[rank].lanes[a->within[y]];
+    const struct plan_lane *p = &a->one->plan->ranks[rank].lanes[a->one->parts.within[x]];
+    const struct plan_lane *q = &a->two->plan->ranks[rank].lanes[a->two->parts.within[y]];
     if (p->pre != q->pre || p->body != q->body || p->post != q->post)
         return 0;
     for (uint32_t i = 0; i < p->pre + p->body + p->post; i++)
@@ -134,96 +123,94 @@ static int same_lane(const struct alike *a, uint32_t x, uint32_t y)
 
 /* A part without lanes is a chunk or a region that nobody names: a region leaves nothing to prove.
  */
-static int same_part(const struct alike *a, uint32_t x, uint32_t y)
+int peal_verify_alike_parts(const struct verify_alike *a, uint32_t x, uint32_t y)
 {
-    uint32_t lanes = a->parts->lanes_in[x];
-    if (lanes != a->parts->lanes_in[y] || a->chunks_in[x] != a->chunks_in[y])
+    const struct verify_parts *p = &a->one->parts, *q = &a->two->parts;
+    uint32_t lanes = p->lanes_in[x];
+    if (lanes != q->lanes_in[y] || p->chunks_in[x] != q->chunks_in[y])
         return 0;
     if (!lanes)
-        return !a->chunks_in[x];
-    memset(a->sem_there, 0xff, a->sems->count * sizeof(uint32_t));
-    memset(a->sem_here, 0xff, a->sems->count * sizeof(uint32_t));
+        return !p->chunks_in[x];
+    memset(a->sem_there, 0xff, a->one->sems.count * sizeof(uint32_t));
+    memset(a->sem_here, 0xff, a->two->sems.count * sizeof(uint32_t));
     for (uint32_t i = 0; i < lanes; i++)
-        if (!same_lane(a, a->lane[a->first[x] + i], a->lane[a->first[y] + i]))
+        if (!same_lane(a, p->lane[p->first[x] + i], q->lane[q->first[y] + i]))
             return 0;
     return 1;
 }
 
+peal_status peal_verify_alike_open(struct verify_alike *a, const struct verify_plan *one,
+                                   const struct verify_plan *two)
+{
+    *a = (struct verify_alike){.one = one, .two = two};
+    a->sem_there = peal_calloc(one->plan->ctx, (size_t)one->sems.count + 1, sizeof(uint32_t));
+    a->sem_here = peal_calloc(one->plan->ctx, (size_t)two->sems.count + 1, sizeof(uint32_t));
+    if (a->sem_there && a->sem_here)
+        return PEAL_OK;
+    peal_verify_alike_close(a);
+    return PEAL_ERR_MEMORY;
+}
+
+void peal_verify_alike_close(struct verify_alike *a)
+{
+    peal_ctx *ctx = a->one->plan->ctx;
+    peal_free(ctx, a->sem_there, ((size_t)a->one->sems.count + 1) * sizeof(uint32_t));
+    peal_free(ctx, a->sem_here, ((size_t)a->two->sems.count + 1) * sizeof(uint32_t));
+}
+
 /* ---- all parts ------------------------------------------------------------------ */
 
-static peal_status compare(struct alike *a, uint32_t *like)
+static peal_status compare(const struct verify_alike *a, const struct verify_parts *parts)
 {
-    const struct verify_parts *parts = a->parts;
     uint32_t kinds = 0;
     uint32_t *kind = peal_calloc(parts->ctx, parts->count, sizeof(uint32_t));
     if (!kind)
         return PEAL_ERR_MEMORY;
     for (uint32_t p = 0; p < parts->count; p++) {
-        like[p] = p;
-        for (uint32_t k = 0; k < kinds && like[p] == p; k++)
-            if (same_part(a, kind[k], p))
-                like[p] = kind[k];
-        if (like[p] == p && kinds < VERIFY_KINDS_MAX)
+        parts->like[p] = p;
+        for (uint32_t k = 0; k < kinds && parts->like[p] == p; k++)
+            if (peal_verify_alike_parts(a, kind[k], p))
+                parts->like[p] = kind[k];
+        if (parts->like[p] == p && kinds < VERIFY_KINDS_MAX)
             kind[kinds++] = p;
     }
     peal_free(parts->ctx, kind, parts->count * sizeof(uint32_t));
     return PEAL_OK;
 }
 
-static peal_status make(struct alike *a)
+static peal_status list(struct verify_parts *parts, const struct peal_plan *plan)
 {
-    const struct verify_parts *parts = a->parts;
     peal_ctx *ctx = parts->ctx;
     uint32_t *seen = peal_calloc(ctx, parts->count, sizeof(uint32_t));
-    a->chunks_in = peal_calloc(ctx, parts->count, sizeof(uint32_t));
-    a->first = peal_calloc(ctx, (size_t)parts->count + 1, sizeof(uint32_t));
-    a->lane = peal_calloc(ctx, (size_t)parts->lanes + 1, sizeof(uint32_t));
-    a->rank_of = peal_calloc(ctx, (size_t)parts->lanes + 1, sizeof(uint32_t));
-    a->within = peal_calloc(ctx, (size_t)parts->lanes + 1, sizeof(uint32_t));
-    a->nth_chunk = peal_calloc(ctx, (size_t)parts->chunks + 1, sizeof(uint32_t));
-    a->nth_region = peal_calloc(ctx, (size_t)parts->regions + 1, sizeof(uint32_t));
-    a->sem_there = peal_calloc(ctx, (size_t)a->sems->count + 1, sizeof(uint32_t));
-    a->sem_here = peal_calloc(ctx, (size_t)a->sems->count + 1, sizeof(uint32_t));
-    int made = seen && a->chunks_in && a->first && a->lane && a->rank_of && a->within &&
-               a->nth_chunk && a->nth_region && a->sem_there && a->sem_here;
+    parts->like = peal_calloc(ctx, parts->count, sizeof(uint32_t));
+    parts->lanes_in = peal_calloc(ctx, parts->count, sizeof(uint32_t));
+    parts->chunks_in = peal_calloc(ctx, parts->count, sizeof(uint32_t));
+    parts->first = peal_calloc(ctx, (size_t)parts->count + 1, sizeof(uint32_t));
+    parts->lane = peal_calloc(ctx, (size_t)parts->lanes + 1, sizeof(uint32_t));
+    parts->rank_of = peal_calloc(ctx, (size_t)parts->lanes + 1, sizeof(uint32_t));
+    parts->within = peal_calloc(ctx, (size_t)parts->lanes + 1, sizeof(uint32_t));
+    parts->nth_chunk = peal_calloc(ctx, (size_t)parts->chunks + 1, sizeof(uint32_t));
+    parts->nth_region = peal_calloc(ctx, (size_t)parts->regions + 1, sizeof(uint32_t));
+    int made = seen && parts->like && parts->lanes_in && parts->chunks_in && parts->first &&
+               parts->lane && parts->rank_of && parts->within && parts->nth_chunk &&
+               parts->nth_region;
     if (made) {
-        number(parts->of_chunk, parts->chunks, a->chunks_in, a->nth_chunk);
-        number(parts->of_region, parts->regions, seen, a->nth_region);
-        list_lanes(a);
+        number(parts->of_chunk, parts->chunks, parts->chunks_in, parts->nth_chunk);
+        number(parts->of_region, parts->regions, seen, parts->nth_region);
+        list_lanes(parts, plan);
     }
     peal_free(ctx, seen, parts->count * sizeof(uint32_t));
     return made ? PEAL_OK : PEAL_ERR_MEMORY;
 }
 
-static void unmake(const struct alike *a)
+peal_status peal_verify_parts_compare(struct verify_plan *taken)
 {
-    const struct verify_parts *parts = a->parts;
-    peal_ctx *ctx = parts->ctx;
-    peal_free(ctx, a->chunks_in, parts->count * sizeof(uint32_t));
-    peal_free(ctx, a->first, ((size_t)parts->count + 1) * sizeof(uint32_t));
-    peal_free(ctx, a->lane, ((size_t)parts->lanes + 1) * sizeof(uint32_t));
-    peal_free(ctx, a->rank_of, ((size_t)parts->lanes + 1) * sizeof(uint32_t));
-    peal_free(ctx, a->within, ((size_t)parts->lanes + 1) * sizeof(uint32_t));
-    peal_free(ctx, a->nth_chunk, ((size_t)parts->chunks + 1) * sizeof(uint32_t));
-    peal_free(ctx, a->nth_region, ((size_t)parts->regions + 1) * sizeof(uint32_t));
-    peal_free(ctx, a->sem_there, ((size_t)a->sems->count + 1) * sizeof(uint32_t));
-    peal_free(ctx, a->sem_here, ((size_t)a->sems->count + 1) * sizeof(uint32_t));
-}
-
-peal_status peal_verify_parts_compare(struct verify_parts *parts, const struct peal_plan *plan,
-                                      const struct verify_sems *sems)
-{
-    struct alike a = {.plan = plan, .sems = sems, .parts = parts};
-    if (!parts->count)
+    struct verify_alike alike;
+    if (!taken->parts.count)
         return PEAL_OK;
-    a.per_block = plan->nchunks / peal_plan_blocks(plan);
-    parts->like = peal_calloc(parts->ctx, parts->count, sizeof(uint32_t));
-    parts->lanes_in = peal_calloc(parts->ctx, parts->count, sizeof(uint32_t));
-    if (!parts->like || !parts->lanes_in)
-        return PEAL_ERR_MEMORY;
-    peal_status status = make(&a);
-    if (status == PEAL_OK)
-        status = compare(&a, parts->like);
-    unmake(&a);
+    PEAL_TRY(list(&taken->parts, taken->plan));
+    PEAL_TRY(peal_verify_alike_open(&alike, taken, taken));
+    peal_status status = compare(&alike, &taken->parts);
+    peal_verify_alike_close(&alike);
     return status;
 }

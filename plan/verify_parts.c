@@ -112,10 +112,15 @@ void peal_verify_parts_free(struct verify_parts *parts)
 {
     if (!parts->ctx)
         return;
-    if (parts->like)
-        peal_free(parts->ctx, parts->like, parts->count * sizeof(uint32_t));
-    if (parts->lanes_in)
-        peal_free(parts->ctx, parts->lanes_in, parts->count * sizeof(uint32_t));
+    uint32_t *const by_part[] = {parts->like, parts->lanes_in, parts->chunks_in};
+    uint32_t *const by_lane[] = {parts->lane, parts->rank_of, parts->within};
+    for (int i = 0; i < 3; i++) {
+        peal_free(parts->ctx, by_part[i], parts->count * sizeof(uint32_t));
+        peal_free(parts->ctx, by_lane[i], ((size_t)parts->lanes + 1) * sizeof(uint32_t));
+    }
+    peal_free(parts->ctx, parts->first, ((size_t)parts->count + 1) * sizeof(uint32_t));
+    peal_free(parts->ctx, parts->nth_chunk, ((size_t)parts->chunks + 1) * sizeof(uint32_t));
+    peal_free(parts->ctx, parts->nth_region, ((size_t)parts->regions + 1) * sizeof(uint32_t));
     peal_free(parts->ctx, parts->of_lane, ((size_t)parts->lanes + 1) * sizeof(uint32_t));
     peal_free(parts->ctx, parts->of_chunk, ((size_t)parts->chunks + 1) * sizeof(uint32_t));
     peal_free(parts->ctx, parts->of_region, ((size_t)parts->regions + 1) * sizeof(uint32_t));

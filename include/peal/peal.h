@@ -486,6 +486,12 @@ PEAL_API PEAL_CHECK peal_status peal_table_plan(peal_ctx *ctx, const peal_fabric
  * defect in peal), MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_table_compile(peal_table *table, const peal_fabric *fabric,
                                                    peal_diag *diag);
+/* The first half of it: programs that nobody has proven yet. For those who want the findings, or
+ * another proof, or one of several joined tables: peal_table_prove. That a deterministic request's
+ * rows reduce in one order is checked by peal_table_compile alone. Errors: as there, but UNPROVEN.
+ */
+PEAL_API PEAL_CHECK peal_status peal_table_lower(peal_table *table, const peal_fabric *fabric,
+                                                 peal_diag *diag);
 #define PEAL_WHOLE_RANKS 8192u
 #define PEAL_WHOLE_BYTES (1ull << 30)
 /* The programs of one rank, of one row or of all, as a table by itself: made alone, in time and

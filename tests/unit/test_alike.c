@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is executed once and stands for others: channels that are one but for names, plans of one
- * table that have one schedule. A fault in any of them is found all the same.
+ * table that have one schedule, or channels in common. A fault in any of them is found all the
+ * same.
  */
 #include "compiler.h"
+#include "machines.h"
 #include "support.h"
 
 #include <check.h>
@@ -19,11 +21,8 @@ static peal_fabric *fabric;
 
 static void set_up(void)
 {
-    peal_diag diag = PEAL_DIAG_INIT;
     ctx = test_ctx(&heap);
-    ck_assert_msg(peal_fabric_load(ctx, test_source_path("examples/topologies/dgx-h100.xml"), &diag,
-                                   &fabric) == PEAL_OK,
-                  "%s", diag.text);
+    fabric = test_example(ctx, "dgx-h100.xml");
 }
 
 static void tear_down(void)
@@ -142,10 +141,9 @@ END_TEST
 /* ---- rows */
 
 /* Two ranges of sizes of one schedule. */
-static peal_table *two_rows(void)
+static peal_table *rows_of(peal_table *table, peal_table *other)
 {
-    peal_table *table = compiled("ring", PEAL_ALLREDUCE, 1, 4096);
-    peal_table *other = compiled("ring", PEAL_ALLREDUCE, 1, 4096), *both;
+    peal_table *both;
     ck_assert_int_eq(peal_table_create(ctx, 2, &both), PEAL_OK);
     both->nranks = table->nranks;
     for (uint32_t i = 0; i < 2; i++) {
@@ -154,6 +152,13 @@ static peal_table *two_rows(void)
         from->rows[0].plan = NULL;
         peal_table_destroy(from);
     }
+    return both;
+}
+
+static peal_table *two_rows(void)
+{
+    peal_table *both = rows_of(compiled("ring", PEAL_ALLREDUCE, 1, 4096),
+                               compiled("ring", PEAL_ALLREDUCE, 1, 4096));
     both->rows[0].plan->max_bytes /= 2;
     ck_assert_int_eq(peal_plan_seal(both->rows[0].plan, NULL), PEAL_OK);
     return both;
@@ -205,12 +210,165 @@ START_TEST(a_fault_in_either_row_is_found)
 }
 END_TEST
 
+/* ---- channels of several rows */
+
+/* One channel and several, either first. */
+static peal_table *few_and_many(int i, int many_first)
+{
+    uint32_t first = many_first ? CHANNELS : 1, second = CHANNELS + 1 - first;
+    return rows_of(compiled(cases[i].algorithm, cases[i].collective, first, 4096),
+                   compiled(cases[i].algorithm, cases[i].collective, second, 4096));
+}
+
+START_TEST(channels_of_earlier_rows_are_executed_once)
+{
+    for (int many_first = 0; many_first < 2; many_first++) {
+        peal_verify_report report = {.size = sizeof report};
+        peal_table *table = few_and_many(_i, many_first);
+        struct plan_proof proof[2];
+        for (uint32_t row = 0; row < 2; row++)
+            ck_assert_int_eq(
+                peal_plan_verify(table->rows[row].plan, row, NULL, NULL, &proof[row], NULL),
+                PEAL_OK);
+        ck_assert_int_eq(peal_table_verify(table, NULL, NULL, &report, NULL), PEAL_OK);
+        ck_assert_uint_eq(report.steps, proof[0].steps);
+        ck_assert_uint_eq(report.proofs, proof[0].proofs + proof[1].proofs);
+        ck_assert_uint_eq(report.executed, proof[0].executed + proof[1].executed);
+        for (uint32_t row = 0; row < 2; row++) {
+            ck_assert_uint_eq(table->rows[row].info.order, proof[row].order);
+            ck_assert_uint_eq(table->rows[row].info.wire_roundings, proof[row].wire_roundings);
+        }
+        peal_table_destroy(table);
+    }
+}
+END_TEST
+
+/* Found in the row that has it, where the plan alone is refused, and in no other. */
+START_TEST(a_fault_in_a_channel_of_either_row_is_found)
+{
+    uint32_t rejected = 0;
+    for (uint32_t i = 0; i < 2 * CHANNELS * 3; i++) {
+        struct found found = {{0, 0}};
+        uint32_t row = i & 1, lane = i / 2 % CHANNELS, kind = i / 2 / CHANNELS;
+        peal_table *table = few_and_many(_i, 0);
+        struct peal_plan *plan = table->rows[row].plan;
+        uint32_t lanes = plan->ranks[2].nlanes;
+        int planted = spoil(&plan->ranks[2], row ? lane * lanes / CHANNELS : 0, kind);
+        if (planted && peal_plan_seal(plan, NULL) == PEAL_OK) {
+            peal_status alone = peal_plan_verify(plan, row, NULL, NULL, NULL, NULL);
+            ck_assert_int_eq(peal_table_verify(table, note, &found, NULL, NULL), alone);
+            ck_assert_uint_eq(found.rows[row] > 0, alone != PEAL_OK);
+            ck_assert_uint_eq(found.rows[!row], 0);
+            rejected += alone != PEAL_OK;
+        }
+        peal_table_destroy(table);
+    }
+    ck_assert_uint_gt(rejected, 0);
+}
+END_TEST
+
+/* ---- rows that ask for something else */
+
+/* Block 0 goes from 0 to 1, block 1 from 1 to 2. */
+static peal_table *custom(void)
+{
+    static const uint32_t rank[] = {0, 1, 2};
+    static const peal_block blocks[] = {{1, 1, &rank[0], &rank[1]}, {1, 1, &rank[1], &rank[2]}};
+    peal_schedule_params params = PEAL_SCHEDULE_PARAMS_INIT;
+    peal_request request = PEAL_REQUEST_INIT;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_schedule *script;
+    peal_table *table;
+    params.name = "own";
+    params.collective = PEAL_CUSTOM;
+    params.ranks = 3;
+    params.chunks = params.nblocks = 2;
+    params.blocks = blocks;
+    ck_assert_int_eq(peal_schedule_create(ctx, &params, &diag, &script), PEAL_OK);
+    for (uint32_t c = 0; c < 2; c++) {
+        peal_schedule_step step = {.size = sizeof step,
+                                   .chunk = c,
+                                   .nfrom = 1,
+                                   .nto = 1,
+                                   .from = &rank[c],
+                                   .to = &rank[c + 1]};
+        ck_assert_int_eq(peal_schedule_add(script, &step, &diag), PEAL_OK);
+    }
+    request.collective = PEAL_CUSTOM;
+    request.schedule = script;
+    request.ranks = 3;
+    request.max_bytes = 1 << 20;
+    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
+                  diag.text);
+    ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s", diag.text);
+    peal_schedule_destroy(script);
+    return table;
+}
+
+/* The same steps, of which one row wants more: that rank 0 gets block 1, too. */
+START_TEST(the_same_steps_for_another_end)
+{
+    struct found found = {{0, 0}};
+    peal_table *table = rows_of(custom(), custom());
+    struct peal_plan *plan = table->rows[1].plan;
+    ck_assert_int_eq(peal_table_verify(table, note, &found, NULL, NULL), PEAL_OK);
+    ck_assert_int_eq(peal_grow(ctx, (void **)&plan->names, &plan->names_capacity,
+                               (size_t)plan->nnames + 1, sizeof *plan->names, 64),
+                     PEAL_OK);
+    plan->names[plan->nnames - 1] = 0;
+    plan->names[plan->nnames++] = 2;
+    plan->lists[2 * plan->nblocks] = plan->nnames;
+    ck_assert_int_eq(peal_plan_seal(plan, NULL), PEAL_OK);
+    ck_assert_int_eq(peal_table_verify(table, note, &found, NULL, NULL), PEAL_ERR_UNPROVEN);
+    ck_assert_uint_eq(found.rows[0], 0);
+    ck_assert_uint_gt(found.rows[1], 0);
+    peal_table_destroy(table);
+}
+END_TEST
+
+/* ---- programs that nobody has proven */
+
+START_TEST(lowered_is_not_proven)
+{
+    peal_request request = PEAL_REQUEST_INIT;
+    peal_table_info info = {.size = sizeof info};
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_table *table = test_planned(ctx, fabric, &request);
+    ck_assert_msg(peal_table_lower(table, fabric, &diag) == PEAL_OK, "%s", diag.text);
+    ck_assert_int_eq(peal_table_get(table, &info), PEAL_OK);
+    ck_assert(info.compiled && !info.verified);
+    ck_assert_int_eq(peal_table_verify(table, NULL, NULL, NULL, NULL), PEAL_OK);
+    ck_assert_int_eq(peal_table_get(table, &info), PEAL_OK);
+    ck_assert(info.verified);
+    peal_table_destroy(table);
+}
+END_TEST
+
+/* ---- lack of memory */
+
 static peal_status sweep(peal_ctx *swept, void *user)
 {
     struct peal_plan *plan = user;
     plan->ctx = swept;
     return peal_plan_verify(plan, 0, NULL, NULL, NULL, NULL);
 }
+
+static peal_status sweep_rows(peal_ctx *swept, void *user)
+{
+    peal_table *table = user;
+    table->ctx = table->rows[0].plan->ctx = table->rows[1].plan->ctx = swept;
+    return peal_table_verify(table, NULL, NULL, NULL, NULL);
+}
+
+START_TEST(every_allocation_of_rows_may_fail)
+{
+    peal_table *table = rows_of(compiled("ring", PEAL_REDUCE_SCATTER, 1, 0),
+                                compiled("ring", PEAL_REDUCE_SCATTER, 2, 0));
+    ck_assert_int_eq(test_oom_sweep(sweep_rows, table, 3000, NULL), 0);
+    table->ctx = table->rows[0].plan->ctx = table->rows[1].plan->ctx = ctx;
+    peal_table_destroy(table);
+}
+END_TEST
 
 START_TEST(every_allocation_may_fail)
 {
@@ -231,7 +389,12 @@ int main(void)
     tcase_add_loop_test(tests, a_fault_in_any_channel_is_found, 0, CASES);
     tcase_add_test(tests, rows_of_one_schedule_are_executed_once);
     tcase_add_test(tests, a_fault_in_either_row_is_found);
+    tcase_add_loop_test(tests, channels_of_earlier_rows_are_executed_once, 0, CASES);
+    tcase_add_loop_test(tests, a_fault_in_a_channel_of_either_row_is_found, 0, CASES);
+    tcase_add_test(tests, the_same_steps_for_another_end);
+    tcase_add_test(tests, lowered_is_not_proven);
     tcase_add_test(tests, every_allocation_may_fail);
+    tcase_add_test(tests, every_allocation_of_rows_may_fail);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -2,6 +2,7 @@
 /* Bounds. The exact one of allgather, searched on the graph that the routes of a fabric make,
  * against the optimal throughputs of DGX A100 boxes (300 GB/s to the switch, 25 GB/s of network a
  * GPU). */
+#include "machines.h"
 #include "support.h"
 
 #include <check.h>
@@ -9,32 +10,15 @@
 #include <math.h>
 #include <string.h>
 
-static double bound_algbw(peal_ctx *ctx, int boxes, peal_collective collective, char cut[160])
+static double bound_algbw(peal_ctx *ctx, unsigned boxes, peal_collective collective, char cut[160])
 {
-    char xml[1024], base[4096];
-    peal_fabric *fabric;
-    peal_table *table;
-    peal_diag diag = PEAL_DIAG_INIT;
     peal_request request = PEAL_REQUEST_INIT;
-    peal_row_info row = {.size = sizeof row};
-    (void)snprintf(base, sizeof base, "%s", test_source_path("examples/topologies"));
-    (void)snprintf(xml, sizeof xml,
-                   "<peal version=\"1\" name=\"boxes\">"
-                   "<host name=\"a100\" count=\"%d\" topology=\"dgx-a100.xml\"/>%s"
-                   "<cost link=\"nvlink\" beta-gbs=\"300\"/><cost link=\"pcie\" beta-gbs=\"1000\"/>"
-                   "<cost link=\"net\" beta-gbs=\"25\"/></peal>",
-                   boxes, boxes > 1 ? "<network kind=\"rails\"/>" : "");
-    ck_assert_msg(peal_fabric_parse(ctx, xml, strlen(xml), "boxes", base, &diag, &fabric) ==
-                      PEAL_OK,
-                  "%s", diag.text);
+    peal_fabric *fabric = test_boxes_of_a100(ctx, boxes);
     request.collective = collective;
     request.min_bytes = request.max_bytes = 1ull << 40; /* far from any start-up */
-    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
-                  diag.text);
-    ck_assert_int_eq(peal_table_row(table, 0, &row), PEAL_OK);
+    peal_row_info row = test_planned_row(ctx, fabric, &request);
     ck_assert(row.time_us >= row.bound_us * (1 - 1e-9));
     memcpy(cut, row.bound_cut, sizeof row.bound_cut);
-    peal_table_destroy(table);
     peal_fabric_destroy(fabric);
     return (double)request.max_bytes / (row.bound_us * 1e3);
 }
@@ -42,7 +26,7 @@ static double bound_algbw(peal_ctx *ctx, int boxes, peal_collective collective, 
 START_TEST(boxes_of_a100)
 {
     static const struct {
-        int boxes;
+        unsigned boxes;
         double algbw;
     } rows[] = {{1, 342.857}, {2, 346.667}, {4, 266.667}, {8, 228.571}};
     struct test_heap heap;

@@ -7,6 +7,7 @@
  */
 #include "compiler.h"
 #include "level.h"
+#include "machines.h"
 #include "support.h"
 #include "verify_classes.h"
 
@@ -67,16 +68,7 @@ static void parse_hosts(uint32_t hosts, uint32_t local)
 
 static void load_hosts(const char *topology, uint32_t hosts)
 {
-    char xml[512], base[4096];
-    peal_diag diag = PEAL_DIAG_INIT;
-    (void)snprintf(base, sizeof base, "%s", test_source_path("examples/topologies"));
-    (void)snprintf(xml, sizeof xml,
-                   "<peal version=\"1\" name=\"c\"><host name=\"h\" count=\"%u\" topology=\"%s\"/>"
-                   "<network kind=\"rails\"/></peal>",
-                   hosts, topology);
-    ck_assert_msg(peal_fabric_parse(ctx, xml, strlen(xml), "c.xml", base, &diag, &fabric) ==
-                      PEAL_OK,
-                  "%s", diag.text);
+    fabric = test_cluster(ctx, topology, hosts, "rails");
 }
 
 static const struct planner *planned(const char *algorithm, uint32_t channels, uint64_t tile,

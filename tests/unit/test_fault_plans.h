@@ -4,6 +4,7 @@
 #ifndef PEAL_TESTS_FAULT_PLANS_H
 #define PEAL_TESTS_FAULT_PLANS_H
 
+#include "machines.h"
 #include "test_edits.h"
 
 enum machine { SWITCHED, LOADS, PCIE, MESH, TWO_HOSTS, MACHINES };
@@ -18,35 +19,19 @@ struct subject {
     char *text; /* freed with free() */
 };
 
-/* Accelerators on switches that multicast. */
-static inline peal_status switched(peal_ctx *ctx, peal_diag *diag, peal_fabric **fabric)
-{
-    static const char text[] = "<peal version=\"1\"><host topology=\"dgx-h100.xml\" "
-                               "multicast=\"yes\"/></peal>";
-    char base[4096];
-    (void)snprintf(base, sizeof base, "%s", test_source_path("examples/topologies"));
-    return peal_fabric_parse(ctx, text, strlen(text), "switched", base, diag, fabric);
-}
-
 static inline peal_fabric *machine_of(peal_ctx *ctx, enum machine machine, uint32_t ranks)
 {
     static const char *const files[] = {[PCIE] = "pcie-8gpu.xml", [MESH] = "dgx1-v100.xml"};
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_fabric *fabric = NULL;
-    peal_status status;
-    char path[128];
-    if (machine == LOADS)
-        status = peal_fabric_host(ctx, ranks, &diag, &fabric);
-    else if (machine == SWITCHED)
-        status = switched(ctx, &diag, &fabric);
-    else if (machine == TWO_HOSTS)
-        status = peal_fabric_parse(ctx, two_hosts, strlen(two_hosts), "two", NULL, &diag, &fabric);
-    else {
-        (void)snprintf(path, sizeof path, "examples/topologies/%s", files[machine]);
-        status = peal_fabric_load(ctx, test_source_path(path), &diag, &fabric);
-    }
-    ck_assert_msg(status == PEAL_OK, "%s", diag.text);
-    return fabric;
+    char name[32];
+    if (machine == SWITCHED) /* accelerators on switches that multicast */
+        return test_machine(ctx, "<peal version=\"1\"><host topology=\"dgx-h100.xml\" "
+                                 "multicast=\"yes\"/></peal>");
+    if (machine == TWO_HOSTS)
+        return test_machine(ctx, two_hosts);
+    if (machine != LOADS)
+        return test_example(ctx, files[machine]);
+    (void)snprintf(name, sizeof name, "host:%u", ranks);
+    return test_example(ctx, name);
 }
 
 /* A ring and a tree of all ranks, for the algorithms that take them from a file. */

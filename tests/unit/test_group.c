@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups that are not the first ranks of a fabric, and groups under way at the same time. */
+#include "machines.h"
 #include "plan.h"
 #include "support.h"
 
@@ -26,35 +27,12 @@ static void end(void)
 /* `nodes` hosts like an example's, one leaf switch. */
 static peal_fabric *cluster(const char *host, uint32_t nodes)
 {
-    char xml[512], base[4096];
-    peal_fabric *fabric;
-    peal_diag diag = PEAL_DIAG_INIT;
-    (void)snprintf(base, sizeof base, "%s", test_source_path("examples/topologies"));
-    (void)snprintf(xml, sizeof xml,
-                   "<peal version=\"1\" name=\"boxes\"><host name=\"box\" count=\"%u\" "
-                   "topology=\"%s\"/>%s</peal>",
-                   nodes, host, nodes > 1 ? "<network kind=\"leaf-spine\"/>" : "");
-    ck_assert_msg(peal_fabric_parse(ctx, xml, strlen(xml), "boxes", base, &diag, &fabric) ==
-                      PEAL_OK,
-                  "%s", diag.text);
-    return fabric;
-}
-
-static peal_table *plan(const peal_fabric *fabric, const peal_request *request)
-{
-    peal_table *table;
-    peal_diag diag = PEAL_DIAG_INIT;
-    ck_assert_msg(peal_table_plan(ctx, fabric, request, &diag, &table) == PEAL_OK, "%s", diag.text);
-    return table;
+    return test_cluster(ctx, host, nodes, "leaf-spine");
 }
 
 static peal_row_info first_row(const peal_fabric *fabric, const peal_request *request)
 {
-    peal_row_info row = {.size = sizeof row};
-    peal_table *table = plan(fabric, request);
-    ck_assert_int_eq(peal_table_row(table, 0, &row), PEAL_OK);
-    peal_table_destroy(table);
-    return row;
+    return test_planned_row(ctx, fabric, request);
 }
 
 static peal_request request_of(peal_collective collective, uint64_t bytes)
@@ -74,7 +52,7 @@ START_TEST(endpoints_are_the_groups)
     request.group = group;
     request.group_size = 5;
     request.algorithm = "direct";
-    peal_table *table = plan(fabric, &request);
+    peal_table *table = test_planned(ctx, fabric, &request);
     peal_diag diag = PEAL_DIAG_INIT;
     ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s", diag.text);
     const struct peal_plan *made = table->rows[0].plan;
@@ -230,7 +208,7 @@ START_TEST(siblings_decide)
     ck_assert_msg(strcmp(alone.algorithm, all.algorithm) || alone.channels != all.channels ||
                       alone.tile_bytes != all.tile_bytes,
                   "%s with %u channels either way", alone.algorithm, alone.channels);
-    peal_table *table = plan(fabric, &request);
+    peal_table *table = test_planned(ctx, fabric, &request);
     peal_diag diag = PEAL_DIAG_INIT;
     memset(siblings, 0xff, sizeof siblings); /* its own copy */
     memset(group, 0xff, sizeof group);

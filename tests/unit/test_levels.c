@@ -3,6 +3,7 @@
  * Hierarchical schedules: every pair of inner and outer algorithm, forced levels, what a lane may
  * reach, and how near the bound the best candidates come. Compiling a table proves its plans.
  */
+#include "machines.h"
 #include "plan.h"
 #include "support.h"
 
@@ -14,28 +15,6 @@ static const char *const outers[] = {"direct", "ring", "tree", "doubling"};
 static const peal_collective served[] = {PEAL_ALLREDUCE, PEAL_REDUCE_SCATTER, PEAL_ALLGATHER,
                                          PEAL_BROADCAST, PEAL_REDUCE,         PEAL_SCATTER,
                                          PEAL_GATHER,    PEAL_BARRIER};
-
-static peal_fabric *parse(peal_ctx *ctx, const char *xml)
-{
-    peal_fabric *fabric;
-    peal_diag diag = PEAL_DIAG_INIT;
-    char base[4096];
-    (void)snprintf(base, sizeof base, "%s", test_source_path("examples/topologies"));
-    ck_assert_msg(peal_fabric_parse(ctx, xml, strlen(xml), "levels", base, &diag, &fabric) ==
-                      PEAL_OK,
-                  "%s", diag.text);
-    return fabric;
-}
-
-static peal_fabric *load(peal_ctx *ctx, const char *name)
-{
-    peal_fabric *fabric;
-    peal_diag diag = PEAL_DIAG_INIT;
-    char path[4096];
-    (void)snprintf(path, sizeof path, "%s/%s", test_source_path("examples/topologies"), name);
-    ck_assert_msg(peal_fabric_load(ctx, path, &diag, &fabric) == PEAL_OK, "%s", diag.text);
-    return fabric;
-}
 
 static const char three_hosts[] = "<peal version=\"1\" name=\"three\">"
                                   "<host name=\"a\" count=\"3\" topology=\"slingshot-4gpu.xml\"/>"
@@ -112,7 +91,7 @@ static void check_sides(const struct peal_plan *plan, const char *what)
 /* Every pair that is defined, with whole chunks and tiles: proven, and lanes keep to their side. */
 static uint32_t every_pair_on(peal_ctx *ctx, const char *xml, const char *levels)
 {
-    peal_fabric *fabric = parse(ctx, xml);
+    peal_fabric *fabric = test_machine(ctx, xml);
     uint32_t plans = 0;
     for (size_t c = 0; c < sizeof served / sizeof served[0]; c++)
         for (size_t i = 0; i < 3 * 4 * 2; i++) {
@@ -187,7 +166,7 @@ START_TEST(near_the_bound)
     struct test_heap heap;
     peal_ctx *ctx = test_ctx(&heap);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        peal_fabric *fabric = load(ctx, rows[i].file);
+        peal_fabric *fabric = test_example(ctx, rows[i].file);
         for (unsigned c = 0; c < PEAL_CUSTOM; c++) {
             peal_request request = request_for((peal_collective)c, 1ull << 30);
             peal_row_info row = {.size = sizeof row};
@@ -231,7 +210,7 @@ START_TEST(levels_pay_where_links_narrow)
     struct test_heap heap;
     peal_ctx *ctx = test_ctx(&heap);
     peal_row_info flat, nested, chosen;
-    peal_fabric *fabric = parse(ctx, pods);
+    peal_fabric *fabric = test_machine(ctx, pods);
     best(ctx, fabric, "host", 1 << 30, &flat);
     best(ctx, fabric, "host,pod", 1 << 30, &nested);
     best(ctx, fabric, NULL, 1 << 30, &chosen);
@@ -239,7 +218,7 @@ START_TEST(levels_pay_where_links_narrow)
     ck_assert_double_lt(nested.time_us, 0.8 * flat.time_us);
     ck_assert_str_eq(chosen.detail, nested.detail);
     peal_fabric_destroy(fabric);
-    fabric = load(ctx, "pcie-8gpu.xml");
+    fabric = test_example(ctx, "pcie-8gpu.xml");
     best(ctx, fabric, "host", 1 << 28, &flat);
     best(ctx, fabric, "numa", 1 << 28, &nested);
     best(ctx, fabric, NULL, 1 << 28, &chosen);
@@ -276,7 +255,7 @@ START_TEST(wrong_words)
     struct test_heap heap;
     char text[512];
     peal_ctx *ctx = test_ctx(&heap);
-    peal_fabric *fabric = parse(ctx, boxes);
+    peal_fabric *fabric = test_machine(ctx, boxes);
     ck_assert_int_eq(ask(ctx, fabric, "host", "ring", "doubling", text), PEAL_OK);
     ck_assert_int_eq(ask(ctx, fabric, "numa,host", NULL, NULL, text), PEAL_OK);
     ck_assert_int_eq(ask(ctx, fabric, "rack", NULL, NULL, text), PEAL_ERR_ARG);
@@ -301,7 +280,7 @@ START_TEST(unequal_levels)
 {
     struct test_heap heap;
     peal_ctx *ctx = test_ctx(&heap);
-    peal_fabric *fabric = parse(ctx, boxes);
+    peal_fabric *fabric = test_machine(ctx, boxes);
     peal_request request = request_for(PEAL_ALLREDUCE, 1 << 20);
     peal_table *table;
     request.levels = "numa,host";

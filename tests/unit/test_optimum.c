@@ -5,6 +5,8 @@
  * oracles/throughput-optimum.tsv, as a fabric that has exactly the row's links (and PCIe so slow
  * that nothing goes over it).
  */
+#include "machines.h"
+#include "networks.h"
 #include "support.h"
 
 #include <check.h>
@@ -39,32 +41,19 @@ static void ring(unsigned n, unsigned both)
 static void hypercube(unsigned dimensions, unsigned unused)
 {
     (void)unused;
-    for (unsigned i = 0; i < 1u << dimensions; i++)
-        for (unsigned d = 0; d < dimensions; d++)
-            links[i][i ^ 1u << d] = 1;
+    test_hypercube(dimensions, both_ways);
 }
 
 static void grid(unsigned side, unsigned wrap)
 {
-    for (unsigned i = 0; i < side; i++)
-        for (unsigned j = 0; j < side; j++) {
-            if (wrap || i + 1 < side)
-                both_ways(i * side + j, (i + 1) % side * side + j, 1);
-            if (wrap || j + 1 < side)
-                both_ways(i * side + j, i * side + (j + 1) % side, 1);
-        }
+    test_grid(side, wrap, both_ways);
 }
 
-/* Two fully connected quads, a cube between them; half of the links are double. */
 static void dgx1(unsigned unused, unsigned unused_too)
 {
-    static const unsigned pairs[][3] = {
-        {0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1}, {1, 5, 2}, {2, 3, 2},
-        {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
     (void)unused;
     (void)unused_too;
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-        both_ways(pairs[i][0], pairs[i][1], pairs[i][2]);
+    test_dgx1(both_ways);
 }
 
 /* `gbs`: of all links of the first rank together. 0 links: all ranks on one switch. */
@@ -102,24 +91,6 @@ static peal_fabric *mesh(unsigned n, double gbs)
     ck_assert_msg(peal_fabric_parse(ctx, text, bytes, "mesh", NULL, &diag, &fabric) == PEAL_OK,
                   "%s", diag.text);
     free(text);
-    return fabric;
-}
-
-static peal_fabric *boxes_of_a100(unsigned boxes)
-{
-    char xml[1024], base[4096];
-    peal_fabric *fabric;
-    peal_diag diag = PEAL_DIAG_INIT;
-    (void)snprintf(base, sizeof base, "%s", test_source_path("examples/topologies"));
-    (void)snprintf(xml, sizeof xml,
-                   "<peal version=\"1\" name=\"boxes\">"
-                   "<host name=\"a100\" count=\"%u\" topology=\"dgx-a100.xml\"/>%s"
-                   "<cost link=\"nvlink\" beta-gbs=\"300\"/><cost link=\"pcie\" beta-gbs=\"1000\"/>"
-                   "<cost link=\"net\" beta-gbs=\"25\"/></peal>",
-                   boxes, boxes > 1 ? "<network kind=\"rails\"/>" : "");
-    ck_assert_msg(peal_fabric_parse(ctx, xml, strlen(xml), "boxes", base, &diag, &fabric) ==
-                      PEAL_OK,
-                  "%s", diag.text);
     return fabric;
 }
 
@@ -161,7 +132,7 @@ static peal_fabric *fabric_of(const struct network *network, unsigned ranks)
 {
     memset(links, 0, sizeof links);
     if (network->gbs == 0)
-        return boxes_of_a100(network->first);
+        return test_boxes_of_a100(ctx, network->first);
     if (network->make)
         network->make(network->first, network->second);
     return mesh(ranks, network->gbs * network->unit);
@@ -173,17 +144,10 @@ static peal_row_info planned(const peal_fabric *fabric, peal_collective collecti
                              const char *algorithm)
 {
     peal_request request = PEAL_REQUEST_INIT;
-    peal_row_info row = {.size = sizeof row};
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_table *table;
     request.collective = collective;
     request.algorithm = algorithm;
     request.min_bytes = request.max_bytes = BYTES;
-    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
-                  diag.text);
-    ck_assert_int_eq(peal_table_row(table, 0, &row), PEAL_OK);
-    peal_table_destroy(table);
-    return row;
+    return test_planned_row(ctx, fabric, &request);
 }
 
 /* Trees from a root, as the detail says. */
@@ -227,30 +191,8 @@ static void check_row(char **field)
 
 START_TEST(every_row)
 {
-    const char *path = test_corpus_path("../oracles/throughput-optimum.tsv");
-    if (!path)
-        return;
-    size_t bytes;
-    char *text = test_read_file(path, &bytes);
-    size_t rows = 0;
-    for (char *line = text; line && *line;) {
-        char *field[5] = {line, NULL, NULL, NULL, NULL};
-        char *next = strchr(line, '\n');
-        if (next)
-            *next++ = '\0';
-        for (int i = 1; i < 5; i++) {
-            field[i] = field[i - 1] ? strchr(field[i - 1], '\t') : NULL;
-            if (field[i])
-                *field[i]++ = '\0';
-        }
-        if (*line != '#' && field[4] && strcmp(field[0], "topology") != 0) {
-            check_row(field);
-            rows++;
-        }
-        line = next;
-    }
-    ck_assert_uint_eq(rows, NETWORKS);
-    free(text);
+    unsigned rows = test_optimum_rows(check_row);
+    ck_assert(rows == NETWORKS || !test_corpus_path(""));
 }
 END_TEST
 

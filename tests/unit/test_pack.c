@@ -3,6 +3,7 @@
  * Spanning trees of switched networks: every row of oracles/throughput-optimum.tsv, random networks
  * against all their cuts, forests that are spoilt, networks that cannot be, lack of memory.
  */
+#include "networks.h"
 #include "pack.h"
 #include "support.h"
 
@@ -49,25 +50,22 @@ static void ring(uint32_t n, uint32_t both)
     }
 }
 
+static void link_both_ways(unsigned a, unsigned b, unsigned count)
+{
+    both_ways(a, b, count);
+}
+
 static void hypercube(uint32_t dimensions, uint32_t unused)
 {
     (void)unused;
     begin(1u << dimensions, 0);
-    for (uint32_t i = 0; i < 1u << dimensions; i++)
-        for (uint32_t d = 0; d < dimensions; d++)
-            one_way(i, i ^ 1u << d, 1);
+    test_hypercube(dimensions, link_both_ways);
 }
 
 static void grid(uint32_t side, uint32_t wrap)
 {
     begin(side * side, 0);
-    for (uint32_t i = 0; i < side; i++)
-        for (uint32_t j = 0; j < side; j++) {
-            if (wrap || i + 1 < side)
-                both_ways(i * side + j, (i + 1) % side * side + j, 1);
-            if (wrap || j + 1 < side)
-                both_ways(i * side + j, i * side + (j + 1) % side, 1);
-        }
+    test_grid(side, wrap, link_both_ways);
 }
 
 static void star(uint32_t n, uint32_t unused)
@@ -78,17 +76,17 @@ static void star(uint32_t n, uint32_t unused)
         both_ways(i, n, 1);
 }
 
-/* Two fully connected quads, a cube between them; half of the links are double. */
+static void nvlinks(unsigned a, unsigned b, unsigned count)
+{
+    both_ways(a, b, 25 * (uint64_t)count);
+}
+
 static void dgx1(uint32_t unused, uint32_t unused_too)
 {
-    static const uint32_t links[][3] = {
-        {0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1}, {1, 5, 2}, {2, 3, 2},
-        {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
     (void)unused;
     (void)unused_too;
     begin(8, 0);
-    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
-        both_ways(links[i][0], links[i][1], 25 * (uint64_t)links[i][2]);
+    test_dgx1(nvlinks);
 }
 
 /* Boxes of eight with a switch each, and a network switch between them. */
@@ -278,30 +276,8 @@ static void check_row(char **field)
 
 START_TEST(every_row)
 {
-    const char *path = test_corpus_path("../oracles/throughput-optimum.tsv");
-    if (!path)
-        return;
-    size_t bytes;
-    char *text = test_read_file(path, &bytes);
-    int rows = 0;
-    for (char *line = text; line && *line;) {
-        char *field[5] = {line, NULL, NULL, NULL, NULL};
-        char *next = strchr(line, '\n');
-        if (next)
-            *next++ = '\0';
-        for (int i = 1; i < 5; i++) {
-            field[i] = field[i - 1] ? strchr(field[i - 1], '\t') : NULL;
-            if (field[i])
-                *field[i]++ = '\0';
-        }
-        if (*line != '#' && field[4] && strcmp(field[0], "topology") != 0) {
-            check_row(field);
-            rows++;
-        }
-        line = next;
-    }
-    ck_assert_int_eq(rows, sizeof topologies / sizeof *topologies);
-    free(text);
+    unsigned rows = test_optimum_rows(check_row);
+    ck_assert(rows == sizeof topologies / sizeof *topologies || !test_corpus_path(""));
 }
 END_TEST
 
@@ -694,6 +670,46 @@ START_TEST(random_fabrics)
 }
 END_TEST
 
+/* A flow moved from node to node is the flow that each would have drawn by itself. */
+static int check_moves(struct pack_net *net)
+{
+    uint64_t drawn[8];
+    int moves = 0;
+    for (uint32_t v = 0; v < net->compute; v++)
+        drawn[v] = peal_pack_net_draw(net, v);
+    for (uint32_t a = 0; a < net->compute; a++)
+        for (uint32_t b = 0; drawn[a] == net->need && b < net->compute; b++) {
+            uint32_t c = (b + 1 + dice(net->compute - 1)) % net->compute;
+            if (a == b || peal_pack_net_draw(net, a) != net->need)
+                continue;
+            moves++;
+            ck_assert_uint_eq(peal_pack_flow_move(&net->flow, a, b, net->need), drawn[b]);
+            if (drawn[b] == net->need)
+                ck_assert_uint_eq(peal_pack_flow_move(&net->flow, b, c, net->need), drawn[c]);
+        }
+    return moves;
+}
+
+START_TEST(flows_that_move)
+{
+    int moves = 0;
+    seed = 3;
+    for (int i = 0; i < 3 * RANDOM_GRAPHS; i++) {
+        struct pack_net net;
+        random_graph((enum kind)(i % KINDS));
+        struct pack_rate rate = {PACK_EVERY_ROOT, 1 + dice(3), 1 + dice(8), 1 + dice(3)};
+        if (graph.compute < 2 ||
+            peal_pack_net_init(&net, ctx, &graph, PACK_BOUND_NODES_MAX, NULL) != PEAL_OK)
+            continue;
+        ck_assert_int_eq(peal_pack_net_rate(&net, &rate), PEAL_OK);
+        moves += check_moves(&net);
+        peal_pack_net_free(&net);
+    }
+    printf("%d flows moved\n", moves);
+    ck_assert_int_gt(moves, 1000);
+}
+END_TEST
+
 /* ---- what is refused ------------------------------------------------------------------------ */
 
 static void refuses_optimum(peal_status expected)
@@ -967,6 +983,7 @@ int main(void)
     tcase_add_test(tcase, same_input_same_trees);
     tcase_add_test(tcase, random_networks);
     tcase_add_test(tcase, random_fabrics);
+    tcase_add_test(tcase, flows_that_move);
     tcase_add_test(tcase, wrong_graphs);
     tcase_add_test(tcase, wrong_rates);
     tcase_add_test(tcase, switches_do_not_copy);

@@ -4,6 +4,7 @@
  * every collective and on every kind of machine (compiling proves them), and collectives of one's
  * own, from the text of a plan to a call.
  */
+#include "machines.h"
 #include "support.h"
 #include <peal/peal.h>
 
@@ -20,18 +21,6 @@ static peal_ctx *make_ctx(void)
     peal_ctx *ctx;
     ck_assert(peal_ctx_create(NULL, &ctx) == PEAL_OK);
     return ctx;
-}
-
-static peal_fabric *machine(peal_ctx *ctx, const char *name)
-{
-    peal_fabric *fabric;
-    peal_diag diag = PEAL_DIAG_INIT;
-    char path[4096];
-    (void)snprintf(path, sizeof path, "%s/%s", test_source_path("examples/topologies"), name);
-    peal_status status = strcmp(name, "host") == 0 ? peal_fabric_host(ctx, 8, &diag, &fabric)
-                                                   : peal_fabric_load(ctx, path, &diag, &fabric);
-    ck_assert_msg(status == PEAL_OK, "%s", diag.text);
-    return fabric;
 }
 
 static peal_schedule *begin(peal_ctx *ctx, const peal_schedule_params *params)
@@ -142,7 +131,7 @@ END_TEST
 START_TEST(wrong_request)
 {
     peal_ctx *ctx = make_ctx();
-    peal_fabric *fabric = machine(ctx, "host");
+    peal_fabric *fabric = test_example(ctx, "host:8");
     peal_schedule_params params = params_for(PEAL_ALLREDUCE, 2, 1);
     peal_schedule *script = begin(ctx, &params);
     peal_request request = PEAL_REQUEST_INIT;
@@ -169,7 +158,7 @@ END_TEST
 START_TEST(beside_others)
 {
     peal_ctx *ctx = make_ctx();
-    peal_fabric *fabric = machine(ctx, "host");
+    peal_fabric *fabric = test_example(ctx, "host:8");
     peal_schedule_params params = params_for(PEAL_ALLREDUCE, 2, 1);
     peal_schedule *script = begin(ctx, &params);
     peal_request request = PEAL_REQUEST_INIT;
@@ -342,10 +331,10 @@ static void prove_random(peal_ctx *ctx, const peal_fabric *fabric, const char *n
 
 START_TEST(random_ones)
 {
-    static const char *const machines[] = {"host",          "dgx-h100.xml",  "cluster-h100-2.xml",
+    static const char *const machines[] = {"host:8",        "dgx-h100.xml",  "cluster-h100-2.xml",
                                            "pcie-8gpu.xml", "dgx1-v100.xml", "slingshot-4gpu.xml"};
     peal_ctx *ctx = make_ctx();
-    peal_fabric *fabric = machine(ctx, machines[_i]);
+    peal_fabric *fabric = test_example(ctx, machines[_i]);
     for (uint32_t seed = 0; seed < 3; seed++)
         for (int c = PEAL_ALLREDUCE; c <= PEAL_ALLTOALL; c++)
             prove_random(ctx, fabric, machines[_i], seed, (peal_collective)c);
@@ -421,7 +410,7 @@ static void *call_custom(void *arg)
 START_TEST(custom_runs)
 {
     peal_ctx *ctx = make_ctx();
-    peal_fabric *fabric = machine(ctx, "host");
+    peal_fabric *fabric = test_example(ctx, "host:8");
     peal_table *table = custom_table(ctx, fabric);
     peal_world_params params = PEAL_WORLD_PARAMS_INIT;
     peal_diag diag = PEAL_DIAG_INIT;
@@ -491,7 +480,7 @@ static void refused_text(peal_ctx *ctx, const struct text *text, const char *wor
 START_TEST(custom_files)
 {
     peal_ctx *ctx = make_ctx();
-    peal_fabric *fabric = machine(ctx, "host");
+    peal_fabric *fabric = test_example(ctx, "host:8");
     peal_table *table = custom_table(ctx, fabric), *again, *read;
     struct text text = {NULL, 0, 0}, bytes = {NULL, 0, 0}, same = {NULL, 0, 0};
     peal_diag diag = PEAL_DIAG_INIT;

@@ -9,8 +9,8 @@ START_TEST(some)
     static const uint32_t ranks[] = {2, 3, 8, 16, 24};
     peal_ctx *ctx;
     ck_assert(peal_ctx_create(NULL, &ctx) == PEAL_OK);
-    peal_fabric *cluster = scripts_fabric(ctx, "cluster-h100-128.xml");
-    peal_fabric *host = scripts_fabric(ctx, "host:64");
+    peal_fabric *cluster = test_example(ctx, "cluster-h100-128.xml");
+    peal_fabric *host = test_example(ctx, "host:64");
     scripts_all(ctx, cluster, host, ranks[_i], 2);
     scripts_prove(ctx, cluster, "two-level.lua", 3 * ranks[_i] / 2,
                   scripts_local(3 * ranks[_i] / 2));

@@ -8,8 +8,8 @@ START_TEST(all)
 {
     peal_ctx *ctx;
     ck_assert(peal_ctx_create(NULL, &ctx) == PEAL_OK);
-    peal_fabric *cluster = scripts_fabric(ctx, "cluster-h100-128.xml");
-    peal_fabric *host = scripts_fabric(ctx, "host:64");
+    peal_fabric *cluster = test_example(ctx, "cluster-h100-128.xml");
+    peal_fabric *host = test_example(ctx, "host:64");
     uint32_t n = (uint32_t)_i;
     scripts_prove(ctx, host, "ring.lua", n, 0);
     scripts_prove(ctx, host, "all-pairs.lua", n, 0);

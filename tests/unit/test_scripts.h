@@ -6,6 +6,7 @@
 #ifndef PEAL_TESTS_SCRIPTS_H
 #define PEAL_TESTS_SCRIPTS_H
 
+#include "machines.h"
 #include "support.h"
 #include <peal/peal.h>
 
@@ -26,22 +27,6 @@ struct scripts_case {
     uint64_t tile;
     uint64_t bytes;
 };
-
-static peal_fabric *scripts_fabric(peal_ctx *ctx, const char *name)
-{
-    peal_fabric *fabric;
-    peal_diag diag = PEAL_DIAG_INIT;
-    char path[4096];
-    peal_status status;
-    if (strncmp(name, "host:", 5) == 0) {
-        status = peal_fabric_host(ctx, (uint32_t)atoi(name + 5), &diag, &fabric);
-    } else {
-        (void)snprintf(path, sizeof path, "%s/%s", test_source_path("examples/topologies"), name);
-        status = peal_fabric_load(ctx, path, &diag, &fabric);
-    }
-    ck_assert_msg(status == PEAL_OK, "%s: %s", name, diag.text);
-    return fabric;
-}
 
 static peal_schedule *scripts_load(peal_ctx *ctx, const peal_fabric *fabric,
                                    const peal_request *request, const char *file)

@@ -5,6 +5,7 @@
  * format allows.
  */
 #include "compiler.h"
+#include "machines.h"
 #include "support.h"
 
 #include <check.h>
@@ -32,16 +33,7 @@ static void tear_down(void)
 
 static void load_hosts(const char *topology, uint32_t count)
 {
-    char xml[512], base[4096];
-    peal_diag diag = PEAL_DIAG_INIT;
-    (void)snprintf(base, sizeof base, "%s", test_source_path("examples/topologies"));
-    (void)snprintf(xml, sizeof xml,
-                   "<peal version=\"1\" name=\"c\"><host name=\"h\" count=\"%u\" topology=\"%s\"/>"
-                   "%s</peal>",
-                   count, topology, count > 1 ? "<network kind=\"rails\"/>" : "");
-    ck_assert_msg(peal_fabric_parse(ctx, xml, strlen(xml), "c.xml", base, &diag, &fabric) ==
-                      PEAL_OK,
-                  "%s", diag.text);
+    fabric = test_cluster(ctx, topology, count, "rails");
 }
 
 /* NULL: the algorithm does not serve the request. */
