@@ -79,33 +79,44 @@ struct sim_record {
 
 /* ---- the running state */
 
-struct sim_load { /* a flow on a resource */
-    uint32_t flow;
-    double weight;
+struct sim_load { /* a group on a resource */
+    uint32_t group;
+    double weight; /* of each of its flows */
+};
+
+/* The flows under way that take the same (a need's): all have one rate, so what each was served
+ * since the first of them began is one number, and they end in the order of what it is then. */
+struct sim_group {
+    double rate;    /* of each flow */
+    double share;   /* while it is worked out; below 0: not yet */
+    double cap;     /* the need's */
+    double served;  /* bytes of each flow, at `since` */
+    uint64_t since; /* the rate holds from then on */
+    uint64_t finish;
+    uint32_t first_use; /* the need's */
+    uint32_t uses;
+    uint32_t flows;
+    uint32_t head;    /* the flow that ends next */
+    uint32_t heap_at; /* SIM_NONE: no flow has a rate */
+    uint32_t mark;
+    double bytes;  /* of all flows that are over */
+    uint64_t idle; /* the round in which the last of its flows ended */
+    uint8_t fresh;
 };
 
 struct sim_flow {
-    double remaining;
-    double rate;
-    double cap;
-    double share;   /* while it is worked out; below 0: not yet */
-    uint64_t since; /* remaining and rate hold from then on */
-    uint64_t finish;
-    uint32_t heap_at; /* SIM_NONE: not under way */
-    uint32_t need;
-    uint32_t mark;
-    uint32_t lane;
-    uint32_t record;
+    double target;    /* it ends when its group has served so much */
+    uint32_t need;    /* and its group */
+    uint32_t record;  /* says its lane, event and bytes */
     uint32_t signals; /* raised when delivered: first of a list, SIM_NONE */
-    uint32_t next;    /* in a queue, or on the free list */
-    uint8_t event;    /* PLAN_NO_EVENT: of the lane itself */
+    uint32_t next;    /* in a group or a queue, or on the free list */
 };
 
 struct sim_resource {
     double capacity;     /* bytes per ps */
     double load;         /* weights times rates: below the capacity nobody is held back here */
     struct sim_load *on; /* as they began */
-    uint32_t flows;
+    uint32_t groups;
     uint32_t room;
     /* While shares are worked out: */
     uint32_t mark;
@@ -124,26 +135,32 @@ struct sim_arrival {  /* one signal of a semaphore */
     uint64_t arrival; /* SIM_NEVER: not raised yet */
     uint64_t order;   /* among what happens then */
     uint64_t issued;
-    uint32_t cause;
-    uint32_t lane;
-    uint32_t step;
-    uint32_t trip;
-    uint32_t record; /* when kept; SIM_NONE */
-    uint32_t deps;
+    union {
+        struct { /* its record, unless all is kept: made when a lane stood for it */
+            uint32_t cause;
+            uint32_t lane;
+            uint32_t step;
+            uint32_t trip;
+        };
+        struct { /* where all is kept */
+            uint32_t record;
+            uint32_t deps; /* of whom it lets pass */
+        };
+    };
 };
 
 #define SIM_SEM_OWN 2u
 
-struct sim_sem {
+struct sim_sem {              /* small: a large plan has more than a cache holds */
     struct sim_arrival *ring; /* where there is no room for all in `own` */
+    uint64_t last;            /* latest arrival: they come in order */
     uint32_t room;            /* a power of two */
     uint32_t waiter;
-    uint64_t needed; /* signals that the waiter stands for */
-    uint64_t first;  /* signals below are forgotten */
-    uint64_t issued;
-    uint64_t raised; /* up to here, in order, arrivals are under way or past */
-    uint64_t waits;  /* that have passed */
-    uint64_t last;   /* latest arrival: they come in order */
+    uint32_t needed; /* signals that the waiter stands for */
+    uint32_t first;  /* signals below are forgotten */
+    uint32_t issued;
+    uint32_t raised; /* up to here, in order, arrivals are under way or past */
+    uint32_t waits;  /* that have passed */
     struct sim_arrival own[SIM_SEM_OWN];
 };
 
@@ -200,8 +217,8 @@ struct sim_due {
 
 struct sim_attached { /* a signal behind a transfer */
     uint32_t sem;
+    uint32_t number;
     uint32_t next;
-    uint64_t number;
 };
 
 struct sim_vector32 {
@@ -246,7 +263,8 @@ struct peal_sim {
     uint32_t steps;
     struct sim_need *need;
     uint32_t needs, need_capacity;
-    uint32_t *need_map; /* open addressing, while needs are worked out */
+    struct sim_group *group; /* of each need */
+    uint32_t *need_map;      /* open addressing, while needs are worked out */
     uint32_t need_buckets;
     struct sim_use *use;
     uint32_t uses, use_capacity;
@@ -279,14 +297,15 @@ struct peal_sim {
     uint32_t dues, due_capacity;
     uint64_t order;            /* of the last event */
     uint64_t present;          /* of that which happens now; 0: flows end */
-    struct sim_vector32 heap;  /* flows under way, by when they end */
-    struct sim_vector32 fresh; /* flows begun since shares were worked out */
+    struct sim_vector32 heap;  /* groups under way, by when their first flow ends */
+    struct sim_vector32 fresh; /* groups in which flows began since shares were worked out */
     struct sim_vector32 dirty; /* resources that lost a flow and may have held others back */
-    struct sim_vector32 part;  /* flows whose shares are worked out */
+    struct sim_vector32 part;  /* groups whose shares are worked out */
     struct sim_vector32 part_resource;
     struct sim_vector32 levels; /* a heap of resources */
     uint32_t mark;
     uint32_t change_mark;
+    uint64_t round; /* how often shares have been worked out */
     struct sim_record *record;
     uint32_t records, record_capacity;
     struct sim_vector32 done_order; /* records as they ended, when kept */
@@ -326,8 +345,12 @@ uint64_t peal_sim_held(const struct peal_plan *plan, const uint64_t *chunk,
 uint32_t peal_sim_flow_new(struct peal_sim *sim); /* SIM_NONE: out of memory */
 void peal_sim_flow_free(struct peal_sim *sim, uint32_t flow);
 void peal_sim_flow_begin(struct peal_sim *sim, uint32_t flow);
-void peal_sim_flow_end(struct peal_sim *sim, uint32_t flow);
-void peal_sim_flow_rate(struct peal_sim *sim, uint32_t flow, double rate);
+/* Takes the flow that ends next off its group; the caller frees it. */
+uint32_t peal_sim_flow_end(struct peal_sim *sim, uint32_t group);
+/* What each of its flows gets from now on; when the next of them ends follows from that. */
+void peal_sim_group_rate(struct peal_sim *sim, uint32_t group, double rate);
+/* What each resource has carried, once all flows are over. */
+void peal_sim_flow_totals(struct peal_sim *sim);
 /* ---- sim_share.c */
 void peal_sim_share(struct peal_sim *sim);
 
@@ -337,8 +360,8 @@ void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint
 void peal_sim_push_at(struct peal_sim *sim, const struct sim_due *due);
 struct sim_due peal_sim_pop(struct peal_sim *sim);
 void peal_sim_heap_put(struct peal_sim *sim,
-                       uint32_t flow); /* or moves it, if its finish changed */
-void peal_sim_heap_remove(struct peal_sim *sim, uint32_t flow);
+                       uint32_t group); /* or moves it, if its finish changed */
+void peal_sim_heap_remove(struct peal_sim *sim, uint32_t group);
 void peal_sim_append(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t value);
 
 /* ---- sim_record.c: what is kept */
@@ -366,7 +389,7 @@ void peal_sim_delivered(struct peal_sim *sim, uint32_t flow);
 /* ---- sim_signal.c: semaphores; 1: done, 0: the lane will be woken */
 int peal_sim_signal(struct peal_sim *sim, uint32_t lane);
 int peal_sim_wait(struct peal_sim *sim, uint32_t lane);
-void peal_sim_raise(struct peal_sim *sim, uint32_t sem, uint64_t number, uint64_t time);
+void peal_sim_raise(struct peal_sim *sim, uint32_t sem, uint32_t number, uint64_t time);
 void peal_sim_arrived(struct peal_sim *sim, uint32_t sem);
 
 /* ---- sim_result.c */

@@ -26,16 +26,16 @@ static void happen(struct peal_sim *sim, const struct sim_due *due)
     }
 }
 
-static void flow_over(struct peal_sim *sim, uint32_t flow)
+static void flow_over(struct peal_sim *sim, uint32_t group)
 {
-    uint32_t lane = sim->flow[flow].lane;
-    peal_sim_flow_end(sim, flow);
-    if (sim->flow[flow].event != PLAN_NO_EVENT) {
+    uint32_t flow = peal_sim_flow_end(sim, group);
+    const struct sim_record *record = &sim->record[sim->flow[flow].record];
+    if (record->event != PLAN_NO_EVENT) {
         peal_sim_transfer_ended(sim, flow);
         return;
     }
     peal_sim_flow_free(sim, flow);
-    peal_sim_lane_run(sim, lane);
+    peal_sim_lane_run(sim, record->lane);
 }
 
 static uint64_t next_time(const struct peal_sim *sim)
@@ -43,8 +43,8 @@ static uint64_t next_time(const struct peal_sim *sim)
     uint64_t time = SIM_NEVER;
     if (sim->dues)
         time = sim->due[0].time;
-    if (sim->heap.count && sim->flow[sim->heap.at[0]].finish < time)
-        time = sim->flow[sim->heap.at[0]].finish;
+    if (sim->heap.count && sim->group[sim->heap.at[0]].finish < time)
+        time = sim->group[sim->heap.at[0]].finish;
     return time;
 }
 
@@ -61,7 +61,7 @@ static void run(struct peal_sim *sim)
         sim->present = 0;
         for (;;) {
             if (sim->status == PEAL_OK && sim->heap.count &&
-                sim->flow[sim->heap.at[0]].finish == time) {
+                sim->group[sim->heap.at[0]].finish == time) {
                 flow_over(sim, sim->heap.at[0]);
             } else if (sim->status == PEAL_OK && sim->dues && sim->due[0].time == time) {
                 struct sim_due due = peal_sim_pop(sim);
@@ -106,6 +106,7 @@ static peal_status finish(struct peal_sim *sim, peal_diag *diag)
         return peal_fail(diag, sim->status, "%s", peal_status_text(sim->status));
     if (sim->done < sim->lanes)
         return tell_stuck(sim, diag);
+    peal_sim_flow_totals(sim);
     if (peal_sim_results(sim) != PEAL_OK || peal_sim_ports(sim) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     return PEAL_OK;
@@ -143,6 +144,7 @@ static void forget(struct peal_sim *sim)
     FREE(nic_rank, sim->plan->nranks);
     FREE(queue, sim->queues);
     FREE(event, (size_t)sim->lanes * PLAN_EVENTS_MAX);
+    FREE(group, sim->needs);
     FREE(flow, sim->flow_capacity);
     FREE(attached, sim->attached_capacity);
     FREE(due, sim->due_capacity);

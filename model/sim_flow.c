@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flows on their resources. How many bytes they still have to move is looked at when their rates
- * change only.
+ * Flows on their resources, group by group: those that take the same get the same, so a group has
+ * one rate, one number of bytes served to each, looked at when the rate changes only, and a list
+ * of flows by what that is when they end.
  */
 #include "model.h"
 
@@ -20,17 +21,10 @@ uint32_t peal_sim_flow_new(struct peal_sim *sim)
             return SIM_NONE;
         }
         flow = sim->flows++;
-        sim->flow[flow].mark = 0;
     } else {
         sim->flow_free = sim->flow[flow].next;
     }
-    struct sim_flow *f = &sim->flow[flow];
-    uint32_t mark = f->mark;
-    *f = (struct sim_flow){.heap_at = SIM_NONE,
-                           .signals = SIM_NONE,
-                           .next = SIM_NONE,
-                           .event = PLAN_NO_EVENT,
-                           .mark = mark};
+    sim->flow[flow] = (struct sim_flow){.signals = SIM_NONE, .next = SIM_NONE};
     return flow;
 }
 
@@ -40,83 +34,149 @@ void peal_sim_flow_free(struct peal_sim *sim, uint32_t flow)
     sim->flow_free = flow;
 }
 
-/* ---- begin and end */
+/* ---- groups on resources */
 
-static void load(struct peal_sim *sim, uint32_t flow, const struct sim_use *use)
+static void settle(const struct peal_sim *sim, struct sim_group *g)
+{
+    g->served += g->rate * (double)(sim->now - g->since);
+    g->since = sim->now;
+}
+
+static void load(struct peal_sim *sim, uint32_t group, const struct sim_use *use)
 {
     struct sim_resource *r = &sim->resource[use->resource];
-    if (r->flows == r->room) {
-        sim->status = peal_grow(sim->ctx, (void **)&r->on, &r->room, (size_t)r->flows + 1,
+    if (r->groups == r->room) {
+        sim->status = peal_grow(sim->ctx, (void **)&r->on, &r->room, (size_t)r->groups + 1,
                                 sizeof *r->on, UINT32_MAX / 2);
         if (sim->status != PEAL_OK)
             return;
     }
-    r->on[r->flows] = (struct sim_load){flow, use->weight};
-    if (r->flows++ == 0)
+    r->on[r->groups] = (struct sim_load){group, use->weight};
+    if (r->groups++ == 0)
         r->busy_since = sim->now;
 }
 
-void peal_sim_flow_begin(struct peal_sim *sim, uint32_t flow)
-{
-    struct sim_flow *f = &sim->flow[flow];
-    const struct sim_need *need = &sim->need[f->need];
-    f->cap = need->cap;
-    f->rate = 0;
-    f->since = sim->now;
-    for (uint32_t u = 0; u < need->uses && sim->status == PEAL_OK; u++)
-        load(sim, flow, &sim->use[need->first_use + u]);
-    peal_sim_append(sim, &sim->fresh, flow);
-}
-
 /* Keeps the others' order. */
-static void unload(struct peal_sim *sim, uint32_t flow, const struct sim_use *use, double bytes)
+static void unload(const struct peal_sim *sim, uint32_t group, const struct sim_use *use)
 {
     struct sim_resource *r = &sim->resource[use->resource];
-    if (r->load >= r->capacity * SIM_FULL)
-        peal_sim_append(sim, &sim->dirty, use->resource);
     uint32_t at = 0;
-    while (at + 1 < r->flows && r->on[at].flow != flow)
+    while (at + 1 < r->groups && r->on[at].group != group)
         at++;
-    memmove(&r->on[at], &r->on[at + 1], (r->flows - at - 1) * sizeof *r->on);
-    r->bytes += use->weight * bytes;
-    r->load -= use->weight * sim->flow[flow].rate;
-    if (--r->flows == 0) {
+    memmove(&r->on[at], &r->on[at + 1], (r->groups - at - 1) * sizeof *r->on);
+    if (--r->groups == 0) {
         r->load = 0;
         r->busy += sim->now - r->busy_since;
     }
 }
 
-/* Takes a flow off its resources; the caller frees it. */
-void peal_sim_flow_end(struct peal_sim *sim, uint32_t flow)
+/* When the first of its flows ends, if nothing changes. */
+static void schedule(struct peal_sim *sim, uint32_t group)
 {
-    const struct sim_flow *f = &sim->flow[flow];
-    const struct sim_need *need = &sim->need[f->need];
-    double bytes = (double)sim->record[f->record].bytes;
-    peal_sim_heap_remove(sim, flow);
-    for (uint32_t u = need->uses; u-- > 0;)
-        unload(sim, flow, &sim->use[need->first_use + u], bytes);
+    struct sim_group *g = &sim->group[group];
+    double left = sim->flow[g->head].target - g->served;
+    left = left > 0 ? left : 0;
+    g->finish = SIM_NEVER;
+    if (left < g->rate * 1e18) {
+        double ps = left / g->rate;
+        uint64_t whole = (uint64_t)ps;
+        g->finish = sim->now + whole + ((double)whole < ps ? 1 : 0);
+    }
+    peal_sim_heap_put(sim, group);
 }
 
-void peal_sim_flow_rate(struct peal_sim *sim, uint32_t flow, double rate)
+/* ---- begin and end */
+
+static int ends_before(const struct peal_sim *sim, uint32_t a, uint32_t b)
+{
+    double x = sim->flow[a].target, y = sim->flow[b].target;
+    return x < y || (x <= y && a < b);
+}
+
+static void insert(const struct peal_sim *sim, struct sim_group *g, uint32_t flow)
+{
+    uint32_t *at = &g->head;
+    while (*at != SIM_NONE && ends_before(sim, *at, flow))
+        at = &sim->flow[*at].next;
+    sim->flow[flow].next = *at;
+    *at = flow;
+}
+
+/* The first one of a group has no rate yet, unless another has ended since shares were worked out:
+ * it goes on with that. Others begin with what the group's have. */
+void peal_sim_flow_begin(struct peal_sim *sim, uint32_t flow)
 {
     struct sim_flow *f = &sim->flow[flow];
-    if (f->heap_at != SIM_NONE && f->rate == rate)
+    uint32_t group = f->need;
+    struct sim_group *g = &sim->group[group];
+    const struct sim_use *use = &sim->use[g->first_use];
+    if (g->flows) {
+        settle(sim, g);
+    } else {
+        g->served = 0;
+        g->since = sim->now;
+        g->rate = g->idle == sim->round ? g->rate : 0;
+    }
+    f->target = g->served + (double)sim->record[f->record].bytes;
+    insert(sim, g, flow);
+    for (uint32_t u = 0; u < g->uses && sim->status == PEAL_OK; u++) {
+        if (!g->flows)
+            load(sim, group, &use[u]);
+        sim->resource[use[u].resource].load += use[u].weight * g->rate;
+    }
+    g->flows++;
+    if (!g->fresh)
+        peal_sim_append(sim, &sim->fresh, group);
+    g->fresh = 1;
+}
+
+uint32_t peal_sim_flow_end(struct peal_sim *sim, uint32_t group)
+{
+    struct sim_group *g = &sim->group[group];
+    const struct sim_use *use = &sim->use[g->first_use];
+    uint32_t flow = g->head;
+    settle(sim, g);
+    if (g->served < sim->flow[flow].target) /* but for rounding */
+        g->served = sim->flow[flow].target;
+    g->bytes += (double)sim->record[sim->flow[flow].record].bytes;
+    g->head = sim->flow[flow].next;
+    g->flows--;
+    for (uint32_t u = g->uses; u-- > 0;) {
+        struct sim_resource *r = &sim->resource[use[u].resource];
+        if (r->load >= r->capacity * SIM_FULL)
+            peal_sim_append(sim, &sim->dirty, use[u].resource);
+        r->load -= use[u].weight * g->rate;
+        if (!g->flows)
+            unload(sim, group, &use[u]);
+    }
+    if (g->flows)
+        schedule(sim, group);
+    else
+        peal_sim_heap_remove(sim, group);
+    g->idle = sim->round;
+    return flow;
+}
+
+void peal_sim_group_rate(struct peal_sim *sim, uint32_t group, double rate)
+{
+    struct sim_group *g = &sim->group[group];
+    const struct sim_use *use = &sim->use[g->first_use];
+    if (g->heap_at != SIM_NONE && !g->fresh && g->rate == rate)
         return;
-    const struct sim_need *need = &sim->need[f->need];
-    for (uint32_t u = 0; u < need->uses; u++) {
-        const struct sim_use *use = &sim->use[need->first_use + u];
-        sim->resource[use->resource].load += use->weight * (rate - f->rate);
+    for (uint32_t u = 0; u < g->uses; u++)
+        sim->resource[use[u].resource].load += use[u].weight * g->flows * (rate - g->rate);
+    settle(sim, g);
+    g->rate = rate;
+    schedule(sim, group);
+}
+
+void peal_sim_flow_totals(struct peal_sim *sim)
+{
+    for (uint32_t n = 0; n < sim->needs; n++) {
+        const struct sim_group *g = &sim->group[n];
+        for (uint32_t u = 0; u < g->uses; u++) {
+            const struct sim_use *use = &sim->use[g->first_use + u];
+            sim->resource[use->resource].bytes += use->weight * g->bytes;
+        }
     }
-    f->remaining -= f->rate * (double)(sim->now - f->since);
-    if (f->remaining < 0)
-        f->remaining = 0;
-    f->rate = rate;
-    f->since = sim->now;
-    f->finish = SIM_NEVER;
-    if (f->remaining < rate * 1e18) {
-        double ps = f->remaining / rate;
-        uint64_t whole = (uint64_t)ps;
-        f->finish = sim->now + whole + ((double)whole < ps ? 1 : 0);
-    }
-    peal_sim_heap_put(sim, flow);
 }

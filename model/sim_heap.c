@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two binary heaps: what happens at a known time, and flows under way by when they end. The
- * second knows where each flow is, so that a changed rate moves it. Ties go by number. */
+/* Two binary heaps: what happens at a known time, and groups of flows by when the first of them
+ * ends. The second knows where each group is, so that a changed rate moves it. Ties go by
+ * number. */
 #include "model.h"
 
 void peal_sim_append(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t value)
@@ -60,65 +61,65 @@ struct sim_due peal_sim_pop(struct peal_sim *sim)
     return top;
 }
 
-/* ---- flows */
+/* ---- groups of flows */
 
-static int flow_before(const struct peal_sim *sim, uint32_t a, uint32_t b)
+static int ends_before(const struct peal_sim *sim, uint32_t a, uint32_t b)
 {
-    uint64_t x = sim->flow[a].finish, y = sim->flow[b].finish;
-    return x < y || (x == y && a < b);
+    uint64_t x = sim->group[a].finish, y = sim->group[b].finish;
+    return x < y || (x == y && sim->group[a].head < sim->group[b].head);
 }
 
-static void place(struct peal_sim *sim, uint32_t at, uint32_t flow)
+static void place(struct peal_sim *sim, uint32_t at, uint32_t group)
 {
-    sim->heap.at[at] = flow;
-    sim->flow[flow].heap_at = at;
+    sim->heap.at[at] = group;
+    sim->group[group].heap_at = at;
 }
 
-static uint32_t rise(struct peal_sim *sim, uint32_t at, uint32_t flow)
+static uint32_t rise(struct peal_sim *sim, uint32_t at, uint32_t group)
 {
-    while (at > 0 && flow_before(sim, flow, sim->heap.at[(at - 1) / 2])) {
+    while (at > 0 && ends_before(sim, group, sim->heap.at[(at - 1) / 2])) {
         place(sim, at, sim->heap.at[(at - 1) / 2]);
         at = (at - 1) / 2;
     }
     return at;
 }
 
-static uint32_t sink(struct peal_sim *sim, uint32_t at, uint32_t flow)
+static uint32_t sink(struct peal_sim *sim, uint32_t at, uint32_t group)
 {
     for (;;) {
         uint32_t child = 2 * at + 1;
         if (child >= sim->heap.count)
             return at;
         if (child + 1 < sim->heap.count &&
-            flow_before(sim, sim->heap.at[child + 1], sim->heap.at[child]))
+            ends_before(sim, sim->heap.at[child + 1], sim->heap.at[child]))
             child++;
-        if (!flow_before(sim, sim->heap.at[child], flow))
+        if (!ends_before(sim, sim->heap.at[child], group))
             return at;
         place(sim, at, sim->heap.at[child]);
         at = child;
     }
 }
 
-void peal_sim_heap_put(struct peal_sim *sim, uint32_t flow)
+void peal_sim_heap_put(struct peal_sim *sim, uint32_t group)
 {
-    if (sim->flow[flow].heap_at == SIM_NONE) {
-        peal_sim_append(sim, &sim->heap, flow);
+    if (sim->group[group].heap_at == SIM_NONE) {
+        peal_sim_append(sim, &sim->heap, group);
         if (sim->status != PEAL_OK)
             return;
-        sim->flow[flow].heap_at = sim->heap.count - 1;
+        sim->group[group].heap_at = sim->heap.count - 1;
     }
-    uint32_t at = rise(sim, sim->flow[flow].heap_at, flow);
-    place(sim, sink(sim, at, flow), flow);
+    uint32_t at = rise(sim, sim->group[group].heap_at, group);
+    place(sim, sink(sim, at, group), group);
 }
 
-void peal_sim_heap_remove(struct peal_sim *sim, uint32_t flow)
+void peal_sim_heap_remove(struct peal_sim *sim, uint32_t group)
 {
-    uint32_t at = sim->flow[flow].heap_at;
+    uint32_t at = sim->group[group].heap_at;
     if (at == SIM_NONE)
         return;
     uint32_t last = sim->heap.at[--sim->heap.count];
-    sim->flow[flow].heap_at = SIM_NONE;
-    if (last == flow)
+    sim->group[group].heap_at = SIM_NONE;
+    if (last == group)
         return;
     at = rise(sim, at, last);
     place(sim, sink(sim, at, last), last);

@@ -145,14 +145,11 @@ static void begin(struct peal_sim *sim, uint32_t index)
 static int flow(struct peal_sim *sim, uint32_t index)
 {
     struct sim_lane *lane = &sim->lane[index];
-    uint64_t bytes = sim->record[lane->record].bytes;
-    if (bytes == 0)
+    if (sim->record[lane->record].bytes == 0)
         return 1;
     uint32_t flow = peal_sim_flow_new(sim);
     if (flow == SIM_NONE)
         return 0;
-    sim->flow[flow].remaining = (double)bytes;
-    sim->flow[flow].lane = index;
     sim->flow[flow].need = sim->step[lane->at].need;
     sim->flow[flow].record = lane->record;
     lane->phase = SIM_FLOWS;

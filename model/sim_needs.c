@@ -558,6 +558,20 @@ static peal_status make_slots(struct peal_sim *sim)
     return PEAL_OK;
 }
 
+static peal_status make_groups(struct peal_sim *sim)
+{
+    sim->group = peal_calloc(sim->ctx, sim->needs, sizeof *sim->group);
+    if (!sim->group)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t n = 0; n < sim->needs; n++)
+        sim->group[n] = (struct sim_group){.cap = sim->need[n].cap,
+                                           .first_use = sim->need[n].first_use,
+                                           .uses = sim->need[n].uses,
+                                           .head = SIM_NONE,
+                                           .heap_at = SIM_NONE};
+    return PEAL_OK;
+}
+
 static peal_status make_lanes(struct peal_sim *sim)
 {
     const struct peal_plan *plan = sim->plan;
@@ -604,6 +618,7 @@ static peal_status prepare(struct peal_sim *sim, peal_diag *diag)
     for (uint32_t r = 0; r < plan->nranks; r++)
         for (uint32_t l = sim->lane_first[r]; l < sim->lane_first[r + 1]; l++)
             PEAL_TRY(prepare_lane(sim, r, l));
+    PEAL_TRY(make_groups(sim));
     PEAL_TRY(make_slots(sim));
     return make_lanes(sim);
 }

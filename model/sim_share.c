@@ -5,6 +5,10 @@
  * lost one. That is exact: a flow outside keeps its rate and the full resource that holds it
  * back, which nothing inside crosses; and should a resource be overrun that was not full, it is
  * taken in too.
+ *
+ * Flows of one group (model.h) count as one with so many times its weight. Where one ended and
+ * another began with its rate at the same time, full resources are as full as they were, everybody
+ * is held back by the one that held him back, and there is nothing to work out.
  */
 #include "model.h"
 
@@ -13,12 +17,12 @@
 
 /* ---- what hangs together */
 
-static void add_flow(struct peal_sim *sim, uint32_t flow)
+static void add_group(struct peal_sim *sim, uint32_t group)
 {
-    if (sim->flow[flow].mark == sim->mark)
+    if (sim->group[group].mark == sim->mark)
         return;
-    sim->flow[flow].mark = sim->mark;
-    peal_sim_append(sim, &sim->part, flow);
+    sim->group[group].mark = sim->mark;
+    peal_sim_append(sim, &sim->part, group);
 }
 
 static void add_resource(struct peal_sim *sim, uint32_t resource)
@@ -29,37 +33,35 @@ static void add_resource(struct peal_sim *sim, uint32_t resource)
     peal_sim_append(sim, &sim->part_resource, resource);
 }
 
-static const struct sim_use *uses_of(const struct peal_sim *sim, const struct sim_flow *flow,
-                                     uint32_t *count)
+static const struct sim_use *uses_of(const struct peal_sim *sim, const struct sim_group *group)
 {
-    const struct sim_need *need = &sim->need[flow->need];
-    *count = need->uses;
-    return &sim->use[need->first_use];
+    return &sim->use[group->first_use];
 }
 
-/* A flow that has no rate yet may fill a resource by itself. */
-static int joins(const struct peal_sim *sim, const struct sim_flow *flow, const struct sim_use *use)
+/* Flows that have no rate yet may fill a resource by themselves. */
+static int joins(const struct peal_sim *sim, const struct sim_group *group,
+                 const struct sim_use *use)
 {
     const struct sim_resource *r = &sim->resource[use->resource];
     return r->load >= r->capacity * SIM_FULL ||
-           (flow->rate == 0 && r->load + use->weight * flow->cap > r->capacity * OVER);
+           (group->rate == 0 &&
+            r->load + use->weight * group->flows * group->cap > r->capacity * OVER);
 }
 
-/* From the f-th flow and the r-th resource on. */
-static void collect(struct peal_sim *sim, uint32_t f, uint32_t r)
+/* From the g-th group and the r-th resource on. */
+static void collect(struct peal_sim *sim, uint32_t g, uint32_t r)
 {
-    while (sim->status == PEAL_OK && (f < sim->part.count || r < sim->part_resource.count)) {
-        if (f < sim->part.count) {
-            const struct sim_flow *flow = &sim->flow[sim->part.at[f++]];
-            uint32_t uses;
-            const struct sim_use *use = uses_of(sim, flow, &uses);
-            for (uint32_t u = 0; u < uses; u++)
-                if (joins(sim, flow, &use[u]))
+    while (sim->status == PEAL_OK && (g < sim->part.count || r < sim->part_resource.count)) {
+        if (g < sim->part.count) {
+            const struct sim_group *group = &sim->group[sim->part.at[g++]];
+            const struct sim_use *use = uses_of(sim, group);
+            for (uint32_t u = 0; u < group->uses; u++)
+                if (joins(sim, group, &use[u]))
                     add_resource(sim, use[u].resource);
         } else {
             const struct sim_resource *resource = &sim->resource[sim->part_resource.at[r++]];
-            for (uint32_t i = resource->flows; i-- > 0;)
-                add_flow(sim, resource->on[i].flow);
+            for (uint32_t i = resource->groups; i-- > 0;)
+                add_group(sim, resource->on[i].group);
         }
     }
 }
@@ -99,8 +101,8 @@ static void open_levels(struct peal_sim *sim)
         struct sim_resource *r = &sim->resource[sim->part_resource.at[i]];
         r->left = r->capacity;
         r->weights = 0;
-        for (uint32_t k = r->flows; k-- > 0;)
-            r->weights += r->on[k].weight;
+        for (uint32_t k = r->groups; k-- > 0;)
+            r->weights += r->on[k].weight * sim->group[r->on[k].group].flows;
         r->level = level_of(r);
         peal_sim_append(sim, &sim->levels, sim->part_resource.at[i]);
     }
@@ -108,7 +110,7 @@ static void open_levels(struct peal_sim *sim)
         sink_level(sim, i);
 }
 
-/* The least level there is; levels only rise as flows get their shares. */
+/* The least level there is; levels only rise as groups get their shares. */
 static double least_level(struct peal_sim *sim)
 {
     while (sim->levels.count) {
@@ -122,19 +124,19 @@ static double least_level(struct peal_sim *sim)
     return SIM_NO_LEVEL;
 }
 
-/* ---- flows by their caps, the least last */
+/* ---- groups by their caps, the least last */
 
 static void sink_cap(struct peal_sim *sim, uint32_t at, uint32_t count)
 {
     uint32_t *heap = sim->part.at, value = heap[at];
-    double cap = sim->flow[value].cap;
+    double cap = sim->group[value].cap;
     for (;;) {
         uint32_t child = 2 * at + 1;
         if (child >= count)
             break;
-        if (child + 1 < count && sim->flow[heap[child + 1]].cap < sim->flow[heap[child]].cap)
+        if (child + 1 < count && sim->group[heap[child + 1]].cap < sim->group[heap[child]].cap)
             child++;
-        if (sim->flow[heap[child]].cap >= cap)
+        if (sim->group[heap[child]].cap >= cap)
             break;
         heap[at] = heap[child];
         at = child;
@@ -146,7 +148,7 @@ static void sort_caps(struct peal_sim *sim)
 {
     uint32_t count = sim->part.count, *at = sim->part.at;
     uint32_t i = 1;
-    while (i < count && sim->flow[at[i]].cap <= sim->flow[at[i - 1]].cap)
+    while (i < count && sim->group[at[i]].cap <= sim->group[at[i - 1]].cap)
         i++;
     if (i >= count)
         return;
@@ -162,17 +164,18 @@ static void sort_caps(struct peal_sim *sim)
 
 /* ---- filling */
 
-static void give(struct peal_sim *sim, uint32_t flow, double share)
+static void give(struct peal_sim *sim, uint32_t group, double share)
 {
-    uint32_t uses;
-    const struct sim_use *use = uses_of(sim, &sim->flow[flow], &uses);
-    sim->flow[flow].share = share;
-    for (uint32_t u = 0; u < uses; u++) {
+    struct sim_group *g = &sim->group[group];
+    const struct sim_use *use = uses_of(sim, g);
+    g->share = share;
+    for (uint32_t u = 0; u < g->uses; u++) {
         struct sim_resource *r = &sim->resource[use[u].resource];
         if (r->mark != sim->mark)
             continue;
-        r->left -= use[u].weight * share;
-        r->weights -= use[u].weight;
+        double weight = use[u].weight * g->flows;
+        r->left -= weight * share;
+        r->weights -= weight;
         if (r->weights < 1e-9)
             r->weights = 0;
     }
@@ -185,33 +188,32 @@ static void fill(struct peal_sim *sim)
     open_levels(sim);
     sort_caps(sim);
     for (uint32_t i = 0; i < sim->part.count; i++)
-        sim->flow[sim->part.at[i]].share = -1;
+        sim->group[sim->part.at[i]].share = -1;
     while (sim->status == PEAL_OK) {
         double next = least_level(sim);
-        while (capped && sim->flow[sim->part.at[capped - 1]].share >= 0)
+        while (capped && sim->group[sim->part.at[capped - 1]].share >= 0)
             capped--;
         if (!capped)
             return;
         uint32_t least = sim->part.at[capped - 1];
-        if (sim->flow[least].cap <= next * EQUAL) {
-            give(sim, least, sim->flow[least].cap);
+        if (sim->group[least].cap <= next * EQUAL) {
+            give(sim, least, sim->group[least].cap);
             continue;
         }
         /* Equal but for rounding is equal: what is alike ends at the same time. */
         level = next > level * EQUAL || next < level / EQUAL ? next : level;
         const struct sim_resource *full = &sim->resource[sim->levels.at[0]];
-        for (uint32_t i = full->flows; i-- > 0;)
-            if (sim->flow[full->on[i].flow].share < 0)
-                give(sim, full->on[i].flow, level);
+        for (uint32_t i = full->groups; i-- > 0;)
+            if (sim->group[full->on[i].group].share < 0)
+                give(sim, full->on[i].group, level);
     }
 }
 
-/* What the flow's share changes where no level was looked for; notes each such resource once. */
-static void note_change(struct peal_sim *sim, const struct sim_flow *flow)
+/* What the group's share changes where no level was looked for; notes each such resource once. */
+static void note_change(struct peal_sim *sim, const struct sim_group *group)
 {
-    uint32_t uses;
-    const struct sim_use *use = uses_of(sim, flow, &uses);
-    for (uint32_t u = 0; u < uses; u++) {
+    const struct sim_use *use = uses_of(sim, group);
+    for (uint32_t u = 0; u < group->uses; u++) {
         struct sim_resource *r = &sim->resource[use[u].resource];
         if (r->mark == sim->mark)
             continue;
@@ -220,7 +222,7 @@ static void note_change(struct peal_sim *sim, const struct sim_flow *flow)
             r->change = 0;
             peal_sim_append(sim, &sim->levels, use[u].resource);
         }
-        r->change += use[u].weight * (flow->share - flow->rate);
+        r->change += use[u].weight * group->flows * (group->share - group->rate);
     }
 }
 
@@ -231,9 +233,9 @@ static int overrun(struct peal_sim *sim)
     sim->change_mark++;
     sim->levels.count = 0; /* of no more use as a heap */
     for (uint32_t i = 0; i < sim->part.count; i++) {
-        const struct sim_flow *flow = &sim->flow[sim->part.at[i]];
-        if (flow->share > flow->rate || flow->share < flow->rate)
-            note_change(sim, flow);
+        const struct sim_group *group = &sim->group[sim->part.at[i]];
+        if (group->share > group->rate || group->share < group->rate)
+            note_change(sim, group);
     }
     for (uint32_t i = 0; i < sim->levels.count; i++) {
         const struct sim_resource *r = &sim->resource[sim->levels.at[i]];
@@ -245,39 +247,74 @@ static int overrun(struct peal_sim *sim)
 
 static void share_part(struct peal_sim *sim)
 {
-    uint32_t flows = 0, resources = 0;
+    uint32_t groups = 0, resources = 0;
     do {
-        collect(sim, flows, resources);
-        flows = sim->part.count;
+        collect(sim, groups, resources);
+        groups = sim->part.count;
         resources = sim->part_resource.count;
-        if (flows == 1 && resources == 0) { /* nothing is short */
-            sim->flow[sim->part.at[0]].share = sim->flow[sim->part.at[0]].cap;
+        if (groups == 1 && resources == 0) { /* nothing is short */
+            sim->group[sim->part.at[0]].share = sim->group[sim->part.at[0]].cap;
             break;
         }
         fill(sim);
     } while (sim->status == PEAL_OK && overrun(sim));
     for (uint32_t i = 0; i < sim->part.count && sim->status == PEAL_OK; i++)
-        peal_sim_flow_rate(sim, sim->part.at[i], sim->flow[sim->part.at[i]].share);
+        peal_sim_group_rate(sim, sim->part.at[i], sim->group[sim->part.at[i]].share);
     sim->part.count = sim->part_resource.count = 0;
+}
+
+/* ---- what has to be worked out */
+
+/* 1: what began in it has a rate, and overruns nothing with that. */
+static int fits(const struct peal_sim *sim, const struct sim_group *group)
+{
+    const struct sim_use *use = uses_of(sim, group);
+    if (group->rate == 0)
+        return 0;
+    for (uint32_t u = 0; u < group->uses; u++) {
+        const struct sim_resource *r = &sim->resource[use[u].resource];
+        if (r->load > r->capacity * OVER)
+            return 0;
+    }
+    return 1;
+}
+
+/* 1: it is as full as it was. */
+static int refilled(const struct sim_resource *r)
+{
+    return r->load >= r->capacity * SIM_FULL && r->load <= r->capacity * OVER;
+}
+
+static void share_fresh(struct peal_sim *sim, uint32_t group, uint32_t solved)
+{
+    const struct sim_group *g = &sim->group[group];
+    if (g->mark > solved || !g->flows)
+        return;
+    if (fits(sim, g)) {
+        peal_sim_group_rate(sim, group, g->rate);
+        return;
+    }
+    sim->mark++;
+    add_group(sim, group);
+    share_part(sim);
 }
 
 /* Part by part: what does not hang together has levels of its own. */
 void peal_sim_share(struct peal_sim *sim)
 {
     uint32_t solved = sim->mark; /* what is marked later has been worked out */
-    for (uint32_t i = 0; i < sim->fresh.count && sim->status == PEAL_OK; i++) {
-        if (sim->flow[sim->fresh.at[i]].heap_at != SIM_NONE)
-            continue;
-        sim->mark++;
-        add_flow(sim, sim->fresh.at[i]);
-        share_part(sim);
-    }
+    for (uint32_t i = 0; i < sim->fresh.count && sim->status == PEAL_OK; i++)
+        share_fresh(sim, sim->fresh.at[i], solved);
     for (uint32_t i = 0; i < sim->dirty.count && sim->status == PEAL_OK; i++) {
-        if (sim->resource[sim->dirty.at[i]].mark > solved)
+        const struct sim_resource *r = &sim->resource[sim->dirty.at[i]];
+        if (r->mark > solved || !r->groups || refilled(r))
             continue;
         sim->mark++;
         add_resource(sim, sim->dirty.at[i]);
         share_part(sim);
     }
+    for (uint32_t i = 0; i < sim->fresh.count; i++)
+        sim->group[sim->fresh.at[i]].fresh = 0;
     sim->fresh.count = sim->dirty.count = 0;
+    sim->round++;
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static struct sim_arrival *arrival_at(struct sim_sem *sem, uint64_t number)
+static struct sim_arrival *arrival_at(struct sim_sem *sem, uint32_t number)
 {
     struct sim_arrival *ring = sem->ring ? sem->ring : sem->own;
     return &ring[number & (sem->room - 1)];
@@ -18,13 +18,17 @@ static int make_room(struct peal_sim *sim, struct sim_sem *sem)
 {
     if (sem->issued - sem->first < sem->room)
         return 1;
+    if (sem->issued == UINT32_MAX) {
+        sim->status = PEAL_ERR_LIMIT;
+        return 0;
+    }
     uint32_t room = 2 * sem->room;
     struct sim_arrival *ring = peal_calloc(sim->ctx, room, sizeof *ring);
     if (!ring) {
         sim->status = PEAL_ERR_MEMORY;
         return 0;
     }
-    for (uint64_t n = sem->first; n < sem->issued; n++)
+    for (uint32_t n = sem->first; n < sem->issued; n++)
         ring[n & (room - 1)] = *arrival_at(sem, n);
     peal_free(sim->ctx, sem->ring, sem->room * sizeof *ring);
     sem->ring = ring;
@@ -39,7 +43,7 @@ static void call(struct peal_sim *sim, uint32_t index)
     peal_sim_push_at(sim, &(struct sim_due){last->arrival, last->order, EV_SIGNAL, index});
 }
 
-void peal_sim_raise(struct peal_sim *sim, uint32_t index, uint64_t number, uint64_t time)
+void peal_sim_raise(struct peal_sim *sim, uint32_t index, uint32_t number, uint64_t time)
 {
     struct sim_sem *sem = &sim->sem[index];
     arrival_at(sem, number)->arrival = time;
@@ -62,7 +66,7 @@ void peal_sim_arrived(struct peal_sim *sim, uint32_t index)
 }
 
 /* 1: that many have arrived. */
-static int arrived(const struct peal_sim *sim, struct sim_sem *sem, uint64_t needed)
+static int arrived(const struct peal_sim *sim, struct sim_sem *sem, uint32_t needed)
 {
     if (needed <= sem->first)
         return 1;
@@ -94,15 +98,15 @@ static int rides(const struct peal_sim *sim, uint32_t index, const struct plan_s
 }
 
 /* What a signal leaves behind when all is kept, and what it lets its waiter know. */
-static void keep(struct peal_sim *sim, uint32_t index, struct sim_arrival *arrival)
+static void keep(struct peal_sim *sim, uint32_t index, uint32_t cause, struct sim_arrival *arrival)
 {
     struct sim_lane *lane = &sim->lane[index];
     const struct plan_step *step = peal_sim_step(sim, lane);
     struct sim_record record = {.start = sim->now,
-                                .pred = arrival->cause,
+                                .pred = cause,
                                 .lane = index,
-                                .step = arrival->step,
-                                .trip = arrival->trip,
+                                .step = peal_sim_lane_step(sim, lane),
+                                .trip = lane->trip,
                                 .peer = SIM_NONE,
                                 .kind = SIM_SIGNAL,
                                 .event = PLAN_NO_EVENT};
@@ -116,7 +120,7 @@ static void keep(struct peal_sim *sim, uint32_t index, struct sim_arrival *arriv
 }
 
 /* Behind a transfer that is not delivered yet. */
-static int attach(struct peal_sim *sim, uint32_t flow, uint32_t sem, uint64_t number)
+static int attach(struct peal_sim *sim, uint32_t flow, uint32_t sem, uint32_t number)
 {
     uint32_t at = sim->attached_free;
     if (at == SIM_NONE) {
@@ -131,7 +135,7 @@ static int attach(struct peal_sim *sim, uint32_t flow, uint32_t sem, uint64_t nu
     } else {
         sim->attached_free = sim->attached[at].next;
     }
-    sim->attached[at] = (struct sim_attached){sem, sim->flow[flow].signals, number};
+    sim->attached[at] = (struct sim_attached){sem, number, sim->flow[flow].signals};
     sim->flow[flow].signals = at;
     return 1;
 }
@@ -161,22 +165,19 @@ int peal_sim_signal(struct peal_sim *sim, uint32_t index)
     }
     if (!make_room(sim, sem))
         return 0;
-    uint64_t number = sem->issued++;
+    const struct sim_event *event =
+        step->after != PLAN_NO_EVENT ? peal_sim_event_of(sim, index, step->after) : NULL;
+    uint32_t cause = event && event->record != SIM_NONE ? event->record : lane->cause;
+    uint32_t number = sem->issued++;
     struct sim_arrival *arrival = arrival_at(sem, number);
     *arrival = (struct sim_arrival){.arrival = SIM_NEVER,
                                     .issued = sim->now,
-                                    .cause = lane->cause,
+                                    .cause = cause,
                                     .lane = index,
                                     .step = peal_sim_lane_step(sim, lane),
-                                    .trip = lane->trip,
-                                    .record = SIM_NONE,
-                                    .deps = SIM_NONE};
-    const struct sim_event *event =
-        step->after != PLAN_NO_EVENT ? peal_sim_event_of(sim, index, step->after) : NULL;
-    if (event && event->record != SIM_NONE)
-        arrival->cause = event->record;
+                                    .trip = lane->trip};
     if (sim->keep)
-        keep(sim, index, arrival);
+        keep(sim, index, cause, arrival);
     if (event && !event->delivered)
         return attach(sim, event->flow, step->sem, number);
     peal_sim_raise(sim, step->sem, number, leaves(sim, lane, need) + need->alpha);
@@ -189,7 +190,7 @@ int peal_sim_signal(struct peal_sim *sim, uint32_t index)
 static void passed(struct peal_sim *sim, uint32_t index, const struct sim_arrival *arrival)
 {
     struct sim_lane *lane = &sim->lane[index];
-    uint32_t kept = arrival->record;
+    uint32_t kept = sim->keep ? arrival->record : SIM_NONE;
     if (lane->blocked_at != SIM_NEVER && kept == SIM_NONE) {
         struct sim_record record = {.start = arrival->issued,
                                     .pred = arrival->cause,
@@ -216,8 +217,8 @@ int peal_sim_wait(struct peal_sim *sim, uint32_t index)
     struct sim_lane *lane = &sim->lane[index];
     const struct sim_step *step = &sim->step[lane->at];
     struct sim_sem *sem = &sim->sem[step->sem];
-    uint64_t waits = sem->waits + 1;
-    uint64_t needed = waits > step->lag ? waits - step->lag : 0;
+    uint32_t waits = sem->waits + 1;
+    uint32_t needed = waits > step->lag ? waits - step->lag : 0;
     if (!arrived(sim, sem, needed)) {
         sem->waiter = index;
         sem->needed = needed;

@@ -60,11 +60,8 @@ int peal_sim_issue(struct peal_sim *sim, uint32_t index)
     if (flow == SIM_NONE)
         return 0;
     struct sim_flow *f = &sim->flow[flow];
-    f->remaining = (double)record.bytes;
-    f->lane = index;
     f->need = step->need;
     f->record = kept;
-    f->event = step->event;
     *peal_sim_event_of(sim, index, step->event) = (struct sim_event){flow, kept, 0, 0};
     struct sim_queue *queue = &sim->queue[need->queue];
     uint64_t start = queue->next > sim->now ? queue->next : sim->now;
@@ -75,8 +72,9 @@ int peal_sim_issue(struct peal_sim *sim, uint32_t index)
 
 static void begin(struct peal_sim *sim, uint32_t flow)
 {
-    sim->record[sim->flow[flow].record].begin = sim->now;
-    if (sim->flow[flow].remaining > 0)
+    struct sim_record *record = &sim->record[sim->flow[flow].record];
+    record->begin = sim->now;
+    if (record->bytes)
         peal_sim_flow_begin(sim, flow);
     else
         peal_sim_transfer_ended(sim, flow);
@@ -104,8 +102,8 @@ void peal_sim_transfer_ended(struct peal_sim *sim, uint32_t flow)
     struct sim_flow *f = &sim->flow[flow];
     const struct sim_need *need = &sim->need[f->need];
     struct sim_queue *queue = &sim->queue[need->queue];
-    uint32_t lane = f->lane, next = queue->head;
-    uint8_t event = f->event;
+    uint32_t lane = sim->record[f->record].lane, next = queue->head;
+    uint8_t event = sim->record[f->record].event;
     peal_sim_push(sim, sim->now + need->alpha, EV_DELIVERED, flow);
     queue->active--;
     if (next != SIM_NONE) {
@@ -120,9 +118,10 @@ void peal_sim_transfer_ended(struct peal_sim *sim, uint32_t flow)
 void peal_sim_delivered(struct peal_sim *sim, uint32_t flow)
 {
     struct sim_flow *f = &sim->flow[flow];
-    uint32_t lane = f->lane, at = f->signals;
-    uint8_t event = f->event;
-    sim->record[f->record].end = sim->now;
+    struct sim_record *record = &sim->record[f->record];
+    uint32_t lane = record->lane, at = f->signals;
+    uint8_t event = record->event;
+    record->end = sim->now;
     peal_sim_event_of(sim, lane, event)->delivered = 1;
     peal_sim_ended(sim, f->record);
     while (at != SIM_NONE) {
