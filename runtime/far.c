@@ -183,6 +183,7 @@ static peal_status make_transports(struct rt_far *far, const struct rt_rdma_ask 
     struct rdma *rdma = NULL;
     PEAL_TRY(rt_rdma_link(far, ask, &rdma, diag));
     peal_status status = rt_net_make(far, ask->links, diag, &far->transport);
+    far->tcp = far->transport;
     if (status == PEAL_OK && rdma)
         far->transport = rt_rdma_around(rdma, far->transport);
     else
@@ -403,6 +404,13 @@ static void add(rt_word *word, uint64_t more)
     atomic_store_explicit(word, now + more, memory_order_relaxed);
 }
 
+void rt_far_sent(struct rt_far *far, uint32_t rank, uint64_t bytes)
+{
+    struct rt_sent *sent = &far->sent[rank];
+    add(&sent->bytes, bytes);
+    add(bytes ? &sent->puts : &sent->signals, 1);
+}
+
 static void count_put(struct rt_far *far, uint32_t rank, const struct rt_piece *pieces,
                       uint32_t count)
 {
@@ -469,7 +477,7 @@ int rt_far_signal(struct peal_comm *comm, struct rt_lane *lane, const struct rt_
 
 void rt_far_fail(struct peal_comm *comm, const struct rt_error *error)
 {
-    if (comm->far && comm->far->comm == comm)
+    if (comm->far && comm->far->comm && comm->far->comm->base == comm->base)
         comm->far->transport->tell(comm->far->transport, error);
 }
 

@@ -58,6 +58,19 @@ struct far_transport {
     enum far_state (*state)(struct far_transport *self, uint32_t rank, uint64_t *heard_ns);
 };
 
+/* Memory of a rank that is not the segment's, where what TCP brings from other hosts belongs: a
+ * GPU's. All of the transport's receiving thread; names have been checked against the segment's
+ * layout. 0: this end cannot, which is for it to tell. */
+struct far_landing {
+    /* Where the bytes of a data frame wait until all are there; NULL: nowhere. */
+    char *(*room)(struct far_landing *self, uint32_t rank, uint32_t stream, uint64_t at,
+                  uint32_t bytes);
+    /* They are: takes them to their place, and returns when they are in it. */
+    int (*land)(struct far_landing *self, uint32_t rank, uint32_t stream, uint32_t bytes);
+    int (*store)(struct far_landing *self, uint64_t at, uint64_t word);
+    int (*raise)(struct far_landing *self, uint32_t rank, uint32_t sem, uint64_t word);
+};
+
 /* What this rank has sent to another: by the calling thread, for any. */
 struct rt_sent {
     rt_word puts;
@@ -75,8 +88,10 @@ struct rt_far {
     uint32_t links_rdma;  /* of all ranks, of this world: links by either, each from both ends */
     uint32_t links_tcp;
     struct far_transport *transport; /* to all far ranks */
-    uint8_t *is_far;                 /* by rank */
-    struct peal_comm *comm;          /* NULL: none is running */
+    struct far_transport *tcp;       /* the one over TCP, in it or itself: what it brings, lands */
+    _Atomic(struct far_landing *) landing; /* here; NULL: in the segment */
+    uint8_t *is_far;                       /* by rank */
+    struct peal_comm *comm;                /* NULL: none is running */
     /* The output of the call under way, which peers may write: by the calling thread, for the
      * transport's. 0 bytes between calls. */
     _Atomic uint64_t out;
@@ -142,10 +157,13 @@ static inline void rt_far_cut(struct peal_comm *comm)
         comm->far->transport->cut(comm->far->transport);
 }
 
-/* Tells all hosts what has ended the world here. */
+/* Tells all hosts what has ended the world here. comm: the one that is running, or a copy. */
 void rt_far_fail(struct peal_comm *comm, const struct rt_error *error);
 void rt_far_ask(struct peal_comm *comm);
 enum far_state rt_far_state(const struct peal_comm *comm, uint32_t rank, uint64_t *heard_ns);
+
+/* Counts a transfer or, with `bytes` 0, a signal to a rank. */
+void rt_far_sent(struct rt_far *far, uint32_t rank, uint64_t bytes);
 
 /* ---- net.c: the transport over TCP; links[rank][sockets] are taken over, -1 where the rank is
  * near */

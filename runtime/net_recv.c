@@ -18,9 +18,28 @@ static char *place_of(const struct net *net, uint64_t at)
            (at - FAR_OUT);
 }
 
+static struct far_landing *landing_of(const struct net *net)
+{
+    return atomic_load_explicit(&net->far->landing, memory_order_acquire);
+}
+
+/* NULL: it cannot be taken. */
+static char *room_for(const struct net *net, const struct net_stream *stream)
+{
+    struct far_landing *landing = landing_of(net);
+    if (!landing)
+        return place_of(net, stream->in.at);
+    return landing->room(landing, stream->peer->rank, stream->index, stream->in.at,
+                         stream->in.bytes);
+}
+
 static enum took end_data(struct net *net, struct net_stream *stream)
 {
+    struct far_landing *landing = landing_of(net);
     if (!net->deaf && !frame_body_right(&stream->in, stream->to))
+        return DAMAGED;
+    if (!net->deaf && landing &&
+        !landing->land(landing, stream->peer->rank, stream->index, stream->in.bytes))
         return DAMAGED;
     stream->in_body = 0;
     stream->data_in++;
@@ -42,11 +61,28 @@ static enum took take_data(struct net *net, struct net_stream *stream)
 
 /* ---- the other kinds */
 
-static void raise_sem(const struct net *net, const struct net_peer *peer, const struct frame *frame)
+static enum took take_store(const struct net *net, const struct frame *frame)
+{
+    struct far_landing *landing = landing_of(net);
+    if (landing)
+        return net->deaf || landing->store(landing, frame->at, frame->a) ? TOOK : DAMAGED;
+    atomic_store_explicit((rt_word *)(void *)(net->comm->base + frame->at), frame->a,
+                          memory_order_relaxed);
+    return TOOK;
+}
+
+static enum took raise_sem(const struct net *net, const struct net_peer *peer,
+                           const struct frame *frame)
 {
     const struct peal_comm *comm = net->comm;
+    struct far_landing *landing = landing_of(net);
+    if (landing)
+        return net->deaf || landing->raise(landing, peer->rank, (uint32_t)frame->at, frame->a)
+                   ? TOOK
+                   : DAMAGED;
     rt_word *cell = rt_sem(comm->base, &comm->layout, comm->rank, peer->rank, (uint32_t)frame->at);
     rt_raise(cell, (uint32_t)frame->a, (uint32_t)(frame->a >> 32));
+    return TOOK;
 }
 
 /* All that was sent before it is in place. */
@@ -112,19 +148,13 @@ static enum took take_small(struct net *net, struct net_stream *stream, const ch
 {
     struct net_peer *peer = stream->peer;
     const struct frame *frame = &stream->in;
-    const struct peal_comm *comm = net->comm;
     if (!frame_body_right(frame, body))
         return DAMAGED;
     switch (frame->kind) {
     case FRAME_STORE:
-        atomic_store_explicit((rt_word *)(void *)(comm->base + frame->at), frame->a,
-                              memory_order_relaxed);
-        return TOOK;
+        return take_store(net, frame);
     case FRAME_SIGNAL:
-        if (!is_behind(peer, body))
-            return STALLED;
-        raise_sem(net, peer, frame);
-        return TOOK;
+        return is_behind(peer, body) ? raise_sem(net, peer, frame) : STALLED;
     case FRAME_ERROR:
         note_error(net, body);
         return TOOK;
@@ -148,8 +178,9 @@ static int check(struct net *net, const struct net_stream *stream)
                                   .streams = stream->peer->streams,
                                   .stream = stream->index,
                                   .received = stream->data_in};
-    bounds.out_bytes =
-        net->deaf ? FAR_OUT : atomic_load_explicit(&net->far->out_bytes, memory_order_acquire);
+    bounds.out_bytes = net->deaf || landing_of(net)
+                           ? FAR_OUT
+                           : atomic_load_explicit(&net->far->out_bytes, memory_order_acquire);
     bounds.sent = UINT64_MAX;
     if (stream->in.kind == FRAME_ACK) {
         (void)pthread_mutex_lock(&net->lock);
@@ -175,7 +206,9 @@ static enum took take(struct net *net, struct net_stream *stream)
         stream->begin += sizeof stream->in;
         stream->in_body = 1;
         stream->body_got = 0;
-        stream->to = net->deaf ? NULL : place_of(net, stream->in.at);
+        stream->to = net->deaf ? NULL : room_for(net, stream);
+        if (!net->deaf && !stream->to)
+            return DAMAGED;
         return have > sizeof stream->in ? take_data(net, stream) : MORE;
     }
     if (have < sizeof stream->in + stream->in.bytes)

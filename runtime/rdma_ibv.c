@@ -54,15 +54,28 @@ static struct ibv *ibv_of(struct rdma_nic *nic)
 
 /* ---- memory */
 
-static int make_region(struct rdma_nic *nic, char *at, uint64_t bytes, struct rdma_region *region)
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+
+static int keep_region(struct ibv_mr *mr, char *at, uint64_t bytes, struct rdma_region *region)
 {
-    struct ibv_mr *mr =
-        ibv_reg_mr(ibv_of(nic)->pd, at, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (!mr)
         return 0;
     *region = (struct rdma_region){
         .at = at, .bytes = bytes, .own_key = mr->lkey, .peer_key = mr->rkey, .handle = mr};
     return 1;
+}
+
+static int make_region(struct rdma_nic *nic, char *at, uint64_t bytes, struct rdma_region *region)
+{
+    return keep_region(ibv_reg_mr(ibv_of(nic)->pd, at, bytes, ACCESS), at, bytes, region);
+}
+
+static int make_region_dmabuf(struct rdma_nic *nic, int fd, char *at, uint64_t bytes,
+                              struct rdma_region *region)
+{
+    return keep_region(
+        ibv_reg_dmabuf_mr(ibv_of(nic)->pd, 0, bytes, (uint64_t)(uintptr_t)at, fd, ACCESS), at,
+        bytes, region);
 }
 
 static void drop_region(struct rdma_nic *nic, struct rdma_region *region)
@@ -354,6 +367,7 @@ static void close_nic(struct rdma_nic *nic)
 
 static const struct rdma_nic_ops ops = {
     .region = make_region,
+    .region_dmabuf = make_region_dmabuf,
     .unregion = drop_region,
     .pair = make_pair,
     .join = join_pair,

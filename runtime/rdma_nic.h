@@ -70,6 +70,10 @@ struct rdma_nic;
 
 struct rdma_nic_ops {
     int (*region)(struct rdma_nic *nic, char *at, uint64_t bytes, struct rdma_region *region);
+    /* The same of memory that is no process's but a device's, by a dma-buf that begins with it. The
+     * descriptor stays the caller's. */
+    int (*region_dmabuf)(struct rdma_nic *nic, int fd, char *at, uint64_t bytes,
+                         struct rdma_region *region);
     void (*unregion)(struct rdma_nic *nic, struct rdma_region *region);
     int (*pair)(struct rdma_nic *nic, uint32_t sends, uint32_t receives, void **pair,
                 struct rdma_end *mine);

@@ -9,7 +9,8 @@
  * Conventions are those of peal.h. Besides:
  *  - Every rank has a device and its primary context, which the runtime interface (cudaMalloc ...)
  *    uses, too. Functions make it current for their own duration and leave the thread's as it was.
- *  - Ranks are threads of one process or processes of one host; several may share a device.
+ *  - Ranks are threads of one process, processes of one host or of several; several may share a
+ *    device.
  *  - A collective is enqueued and returns; nothing is synchronised behind the caller's back. Every
  *    rank enqueues the same collectives in the same order. What fails later, on the device or on
  *    another rank, is told by peal_cuda_comm_error and by the next call.
@@ -107,6 +108,12 @@ typedef struct peal_cuda_comm_info {
     uint32_t stand_ins; /* and for which of these another engine moves here */
     uint32_t blocks;    /* thread blocks of the largest plan */
     int driver_stand_in;
+    /* Of all ranks, links with ranks of other hosts, from both ends: out of device memory by RDMA,
+     * or through pinned host memory by TCP. */
+    uint32_t links_rdma;
+    uint32_t links_tcp;
+    const char *why; /* a clause: why not all are by RDMA, where a plan asks for it; else "". As
+                        long as the comm */
 } peal_cuda_comm_info;
 PEAL_API PEAL_CHECK peal_status peal_cuda_comm_get(const peal_cuda_comm *comm,
                                                    peal_cuda_comm_info *info);

@@ -56,6 +56,7 @@ typedef void *cu_handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction, 
 #define CU_LOCATION_DEVICE 1
 #define CU_HANDLE_FD 1
 #define CU_HANDLE_FABRIC 8
+#define CU_RANGE_DMA_BUF 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 #define CU_GRANULARITY_RECOMMENDED 1
 #define CU_ACCESS_READ_WRITE 3
 struct cu_location { /* CUmemLocation */
@@ -159,7 +160,9 @@ struct cu_mem_op {
     X(set_access, cuMemSetAccess, (cu_ptr, size_t, const struct cu_access *, size_t))              \
     X(export_handle, cuMemExportToShareableHandle, (void *, cu_ptr, int, unsigned long long))      \
     X(import_handle, cuMemImportFromShareableHandle, (cu_ptr *, void *, int))                      \
-    X(mem_ops, cuStreamBatchMemOp_v2, (cu_handle, unsigned, struct cu_mem_op *, unsigned))
+    X(mem_ops, cuStreamBatchMemOp_v2, (cu_handle, unsigned, struct cu_mem_op *, unsigned))         \
+    X(range_handle, cuMemGetHandleForAddressRange,                                                 \
+      (void *, cu_ptr, size_t, int, unsigned long long))
 
 struct cuda_calls {
 #define X(member, symbol, parameters) cu_result(*member) parameters;

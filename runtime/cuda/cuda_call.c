@@ -27,7 +27,7 @@ static peal_status check_sms(const struct peal_cuda_comm *comm, const struct rt_
 static int all_mine(const struct peal_cuda_comm *comm)
 {
     for (uint32_t r = 0; r < comm->nranks; r++)
-        if (comm->peers[r].reach != CUDA_UNREACHED && !comm->peers[r].mine)
+        if (!comm->peers[r].mine)
             return 0;
     return 1;
 }

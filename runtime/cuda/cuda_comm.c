@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making and ending the comm of a rank on a device. */
-#include "cuda_comm.h"
+#include "cuda_far.h"
 #include "device_image.h"
 
 #include <string.h>
@@ -128,11 +128,9 @@ static peal_status check_reach(const struct peal_cuda_comm *comm, peal_diag *dia
 {
     for (uint32_t r = 0; r < comm->nranks; r++) {
         int direct = 0;
-        if (comm->peers[r].reach == CUDA_UNREACHED)
+        if (comm->peers[r].reach == CUDA_UNREACHED && comm->params.zero_sm)
             return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                             "rank %u is on another host: device memory does not go over networks "
-                             "here",
-                             r);
+                             "rank %u is on another host, where calls without SMs do not go", r);
         for (uint32_t i = 0; i < comm->host->nrows; i++)
             direct |= row_needs_direct(&comm->host->rows[i], r);
         if (direct && comm->peers[r].reach != CUDA_DIRECT && !comm->params.zero_sm)
@@ -144,20 +142,30 @@ static peal_status check_reach(const struct peal_cuda_comm *comm, peal_diag *dia
     return PEAL_OK;
 }
 
-static peal_status make_shared(struct peal_cuda_comm *comm, const peal_table *table,
+static peal_status place_image(struct peal_cuda_comm *comm, const peal_table *table,
                                peal_diag *diag)
 {
     void *image = NULL;
     size_t bytes = 0;
     PEAL_TRY(check_reach(comm, diag));
-    if (!comm->params.zero_sm) {
-        PEAL_TRY(
-            peal_dev_image_make(comm->ctx, table, comm->rank, &comm->layout, &image, &bytes, diag));
-        peal_status status = cuda_kernel_place(comm, image, bytes, diag);
-        peal_free(comm->ctx, image, bytes);
-        PEAL_TRY(status);
-    }
-    return cuda_service_start(comm, diag);
+    if (comm->params.zero_sm)
+        return PEAL_OK;
+    PEAL_TRY(
+        peal_dev_image_make(comm->ctx, table, comm->rank, &comm->layout, &image, &bytes, diag));
+    peal_status status = cuda_kernel_place(comm, image, bytes, diag);
+    peal_free(comm->ctx, image, bytes);
+    return status;
+}
+
+/* When the ranks have met, and of all of them. */
+static peal_status make_shared(struct peal_cuda_comm *comm, const peal_table *table,
+                               peal_status status, peal_diag *diag)
+{
+    if (status == PEAL_OK)
+        status = place_image(comm, table, diag);
+    if (comm->host->far)
+        status = cuda_far_make(comm, table, status, diag);
+    return status == PEAL_OK ? cuda_service_start(comm, diag) : status;
 }
 
 /* All ranks get one answer, twice: before they look at each other's memory, and when all is made.
@@ -172,10 +180,8 @@ static peal_status make(struct peal_cuda_comm *comm, const peal_table *table, pe
     if (entered)
         status = make_own(comm, table, diag);
     status = cuda_meet(comm, status, diag);
-    if (status == PEAL_OK)
-        status = make_shared(comm, table, diag);
     if (comm->met) /* else all have heard why not */
-        status = cuda_agree(comm, status, diag);
+        status = cuda_agree(comm, make_shared(comm, table, status, diag), diag);
     if (entered)
         cuda_leave(comm);
     return status;
@@ -212,6 +218,7 @@ peal_status peal_cuda_comm_create(peal_cuda *cuda, peal_world *world, peal_table
 
 static void free_device(struct peal_cuda_comm *comm)
 {
+    cuda_far_free(comm);
     cuda_part(comm);
     cuda_zero_free(comm);
     cuda_kernel_free(comm);
@@ -250,6 +257,7 @@ peal_status peal_cuda_comm_get(const peal_cuda_comm *comm, peal_cuda_comm_info *
                                 .stand_ins = comm->host->engines & comm->stand_ins,
                                 .blocks = comm->most_lanes,
                                 .driver_stand_in = comm->cuda->stand_in};
+    cuda_far_count(comm, &full.links_rdma, &full.links_tcp, &full.why);
     return peal_export(info, &full, sizeof full);
 }
 

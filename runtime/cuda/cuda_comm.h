@@ -94,6 +94,7 @@ struct cuda_peer {
 };
 
 struct cuda_service;
+struct cuda_far;
 struct cuda_zero_row;
 struct cuda_words;
 
@@ -143,6 +144,7 @@ struct peal_cuda_comm {
     uint32_t nops;
 
     struct cuda_service *service;
+    struct cuda_far *far; /* NULL: all ranks are on this host */
     uint64_t calls;
     uint64_t zero_calls;
     uint64_t staged_calls;

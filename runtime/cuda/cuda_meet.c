@@ -181,7 +181,8 @@ static uint32_t lanes_here(const struct peal_cuda_comm *comm, const struct cuda_
 {
     uint32_t lanes = 0;
     for (uint32_t r = 0; r < comm->nranks; r++)
-        if (memcmp(&cards[r].uuid, &cards[comm->rank].uuid, sizeof cards[r].uuid) == 0)
+        if (is_near(comm, r) &&
+            memcmp(&cards[r].uuid, &cards[comm->rank].uuid, sizeof cards[r].uuid) == 0)
             lanes += cards[r].blocks;
     return lanes;
 }

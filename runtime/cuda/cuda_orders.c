@@ -5,12 +5,13 @@
  *   ce          a copy on one of the copy engines' streams; the same stream writes what the kernel
  *               waits for, and the semaphores that follow
  *   staged      down to pinned memory on one stream, up from it on another, in two buffers by turns
- *   rdma, tcp   between ranks of one host, as in plans for several hosts that one runs: as staged
+ *   rdma, tcp   to a rank of another host: cuda_far.h; between ranks of one host, as in plans for
+ *               several hosts that one runs: as staged
  *
  * Orders of one call may be taken in any order of their lanes, but those of an earlier call go
  * first: signals of one semaphore then come in order, from whichever lanes.
  */
-#include "cuda_service.h"
+#include "cuda_far.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -54,7 +55,8 @@ peal_status cuda_orders_make(struct cuda_service *service, peal_diag *diag)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     for (size_t i = 0; i < sems; i++)
         service->raised_by[i] = CUDA_NOWHERE;
-    comm->stand_ins |= 1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP;
+    if (!comm->far) /* else all ranks have agreed on it */
+        comm->stand_ins |= 1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP;
     for (unsigned i = 0; i < CUDA_STREAMS; i++)
         CUDA_TRY(comm->cuda, diag, stream_create, &service->stream[i], CU_STREAM_NONBLOCKING);
     return make_staging(service, diag);
@@ -179,22 +181,37 @@ static peal_status end_transfer(struct cuda_service *service, uint32_t lane,
     return write_ops(service, stream, 2, diag);
 }
 
-static peal_status do_move(struct cuda_service *service, uint32_t lane,
-                           const struct dev_order *order, peal_diag *diag)
+/* Within this host. */
+static peal_status move_near(struct cuda_service *service, uint32_t stream,
+                             const struct dev_order *order, peal_diag *diag)
 {
     const struct peal_cuda *cuda = service->comm->cuda;
-    uint32_t stream = is_staged(order->engine) ? (uint32_t)CUDA_UP : lane % CUDA_ENGINE_STREAMS;
     cu_ptr from, to;
     PEAL_TRY(resolve(service, order->src_space, order->src_rank, order->src, &from, diag));
     PEAL_TRY(resolve(service, order->dst_space, order->dst_rank, order->dst, &to, diag));
-    if (order->bytes && to != from) {
-        if (is_staged(order->engine))
-            PEAL_TRY(stage(service, to, from, order->bytes, diag));
-        else
-            CUDA_TRY(cuda, diag, copy, to, from, (size_t)order->bytes, service->stream[stream]);
-    }
+    if (!order->bytes || to == from)
+        return PEAL_OK;
+    if (is_staged(order->engine))
+        return stage(service, to, from, order->bytes, diag);
+    return CUDA_DO(cuda, diag, copy, to, from, (size_t)order->bytes, service->stream[stream]);
+}
+
+static peal_status do_move(struct cuda_service *service, uint32_t lane,
+                           const struct dev_order *order, peal_diag *diag)
+{
+    struct cuda_far *far = service->comm->far;
+    uint32_t stream = is_staged(order->engine) ? (uint32_t)CUDA_UP : lane % CUDA_ENGINE_STREAMS;
+    peal_status status;
+    if (far)
+        cuda_far_begin(far, lane, order);
+    if (cuda_line_of(far, order->dst_rank))
+        cuda_far_move(far, lane, order);
+    else
+        PEAL_TRY(move_near(service, stream, order, diag));
     if (order->flags & DEV_ORDER_MORE)
         return PEAL_OK;
+    if (far && cuda_far_end(service, lane, order, stream, &status, diag))
+        return status;
     return end_transfer(service, lane, order, stream, diag);
 }
 
@@ -219,6 +236,8 @@ static int must_hold(const struct cuda_service *service, uint32_t lane,
 {
     const struct peal_cuda_comm *comm = service->comm;
     uint32_t by = service->raised_by[order->sem];
+    if (cuda_far_holds(service, lane, order))
+        return 1;
     if (by == CUDA_NOWHERE || by == stream_of_signal(service, lane, order))
         return 0;
     return __atomic_load_n(raised_word(comm, order->sem), __ATOMIC_ACQUIRE) !=
@@ -231,6 +250,10 @@ static peal_status do_signal(struct cuda_service *service, uint32_t lane,
     const struct peal_cuda_comm *comm = service->comm;
     uint32_t stream = stream_of_signal(service, lane, order);
     uint64_t word = (uint64_t)order->digest << 32 | order->count;
+    if (cuda_line_of(comm->far, order->dst_rank)) {
+        cuda_far_word(comm->far, order);
+        return PEAL_OK;
+    }
     service->raised_by[order->sem] = stream;
     service->raised_as[order->sem] = order->count;
     service->op[0] =
@@ -244,6 +267,10 @@ static peal_status do_store(struct cuda_service *service, uint32_t lane,
                             const struct dev_order *order, peal_diag *diag)
 {
     const struct peal_cuda_comm *comm = service->comm;
+    if (cuda_line_of(comm->far, order->dst_rank)) {
+        cuda_far_word(comm->far, order);
+        return PEAL_OK;
+    }
     service->op[0] =
         write_op(CU_OP_WRITE_64, comm->peers[order->dst_rank].arena + order->dst, order->src);
     return write_ops(service, stream_of_signal(service, lane, order), 1, diag);
@@ -288,6 +315,7 @@ peal_status cuda_orders_poll(struct cuda_service *service, uint32_t *taken, peal
     for (uint32_t lane = 0; lane < lanes; lane++) {
         const struct dev_order *order = next_order(service, lane);
         if (!order || is_late(service, lanes, order->call) ||
+            cuda_far_full(service->comm->far, order) ||
             (order->kind == DEV_ORDER_SIGNAL && must_hold(service, lane, order)))
             continue;
         PEAL_TRY(take(service, lane, diag));

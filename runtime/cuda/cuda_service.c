@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The service thread: its loop, and the watch over deadlines and peers. */
-#include "cuda_service.h"
 #include "clock.h"
+#include "cuda_far.h"
 
 #include <sched.h>
 #include <string.h>
@@ -33,14 +33,15 @@ static int is_under_way(const uint32_t *signs)
 
 /* ---- an end */
 
-static void fail(const struct peal_cuda_comm *comm, peal_status status, uint32_t culprit,
-                 uint32_t lane, uint32_t step)
+static void fail(const struct peal_cuda_comm *comm, peal_status status, uint32_t reason,
+                 const struct rt_blocked *blocked)
 {
     struct rt_error error = {.status = status,
                              .rank = comm->rank,
-                             .culprit = culprit,
-                             .lane = lane,
-                             .step = step,
+                             .culprit = blocked->culprit,
+                             .lane = blocked->lane,
+                             .step = blocked->step,
+                             .reason = reason,
                              .call = __atomic_load_n(&comm->port->begun, __ATOMIC_ACQUIRE)};
     rt_fail(comm->host->base, &error);
     rt_far_fail(comm->host, &error);
@@ -50,8 +51,9 @@ void cuda_read_report(const struct peal_cuda_comm *comm)
 {
     const struct dev_report *report = &comm->port->report;
     uint32_t status = __atomic_load_n(&report->status, __ATOMIC_ACQUIRE);
+    struct rt_blocked blocked = {report->lane, report->step, report->culprit};
     if (status == DEV_REPORT_MISMATCH)
-        fail(comm, PEAL_ERR_MISMATCH, report->culprit, report->lane, report->step);
+        fail(comm, PEAL_ERR_MISMATCH, RT_FINE, &blocked);
 }
 
 /* Lets everything end: kernels by their flag; streams by cells that are beyond every count, again
@@ -70,14 +72,28 @@ static void release(struct cuda_service *service)
 
 /* ---- watching */
 
+/* The first lane that has waited long in this call. */
+static struct rt_blocked blocked_at(const struct peal_cuda_comm *comm, uint32_t call)
+{
+    struct rt_blocked blocked = {.culprit = RT_NOBODY};
+    for (uint32_t lane = 0; lane < comm->most_lanes; lane++) {
+        const struct dev_stuck *stuck = &comm->port->stuck[lane];
+        if (__atomic_load_n(&stuck->call, __ATOMIC_ACQUIRE) != call)
+            continue;
+        blocked.lane = lane;
+        blocked.step = __atomic_load_n(&stuck->step, __ATOMIC_RELAXED);
+        break;
+    }
+    return blocked;
+}
+
 /* Peers are looked at, and the deadline kept, as for calls of hosts; nothing having moved is what
  * they count as a poll in vain. */
 static void look(struct cuda_service *service)
 {
     struct peal_comm *host = &service->host;
-    struct rt_blocked blocked = {.culprit = RT_NOBODY};
     peal_diag diag = PEAL_DIAG_INIT;
-    uint32_t signs[4];
+    uint32_t signs[4], reason;
     read_signs(service, signs);
     int still = memcmp(signs, service->seen, sizeof signs) == 0;
     memcpy(service->seen, signs, sizeof signs);
@@ -90,6 +106,12 @@ static void look(struct cuda_service *service)
         return;
     host->polls = still ? host->polls + 1 : 1;
     host->polls = host->polls ? host->polls : 1;
+    struct rt_blocked blocked = blocked_at(service->comm, signs[0]);
+    if (cuda_far_lost(service->comm->far, &blocked.culprit, &reason)) {
+        fail(service->comm, PEAL_ERR_PEER, reason, &blocked);
+        return;
+    }
+    blocked.culprit = RT_NOBODY;
     (void)!rt_glance(host, &blocked, &diag);
 }
 
@@ -101,8 +123,10 @@ static void watch(struct cuda_service *service)
     service->next_look = now + LOOK_NS;
     if (!rt_world_failed(service->comm->host))
         look(service);
-    if (rt_world_failed(service->comm->host))
-        release(service);
+    if (!rt_world_failed(service->comm->host))
+        return;
+    cuda_far_cut(service->comm->far);
+    release(service);
 }
 
 /* ---- the thread */
@@ -117,6 +141,15 @@ static void nap(const struct cuda_service *service, uint32_t idle)
         rt_sleep_us(ORDERS_NAP_US);
 }
 
+static peal_status go_on(struct cuda_service *service, uint32_t *moved, peal_diag *diag)
+{
+    uint32_t far = 0;
+    PEAL_TRY(cuda_orders_poll(service, moved, diag));
+    PEAL_TRY(cuda_far_poll(service, &far, diag));
+    *moved += far;
+    return PEAL_OK;
+}
+
 static void serve(struct cuda_service *service)
 {
     peal_diag diag = PEAL_DIAG_INIT;
@@ -124,7 +157,7 @@ static void serve(struct cuda_service *service)
     while (!atomic_load_explicit(&service->stop, memory_order_acquire)) {
         uint32_t taken = 0;
         if (service->orders && !rt_world_failed(service->comm->host) &&
-            cuda_orders_poll(service, &taken, &diag) != PEAL_OK)
+            go_on(service, &taken, &diag) != PEAL_OK)
             peal_cuda_comm_abort(service->comm);
         watch(service);
         idle = taken ? 0 : idle + 1;
@@ -182,6 +215,10 @@ void cuda_service_stop(struct peal_cuda_comm *comm)
     atomic_store_explicit(&service->stop, 1, memory_order_release);
     if (service->started)
         (void)pthread_join(service->thread, NULL);
+    /* Whoever leaves is missed by nobody in a call that is over. */
+    atomic_store_explicit(&comm->host->board->done,
+                          __atomic_load_n(&comm->port->done, __ATOMIC_ACQUIRE),
+                          memory_order_release);
     if (cuda_enter(comm, NULL) == PEAL_OK) {
         cuda_orders_free(service);
         cuda_leave(comm);

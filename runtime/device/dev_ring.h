@@ -86,13 +86,27 @@ struct dev_report {
     uint32_t taken; /* a lane is writing */
 };
 
+/* Where the first thread of a lane waits, once it has for long: for people. */
+struct dev_stuck {
+    uint32_t call; /* stamp; 0: nowhere yet */
+    uint32_t step;
+};
+
+/* The output of the call under way, in one word: how far into the rank's arena it begins, and above
+ * that the lower bits of the call's stamp. Of no meaning where the output lies elsewhere. */
+#define DEV_PLACE_BITS 48
+#define DEV_PLACE(stamp, offset)                                                                   \
+    ((uint64_t)((stamp)&0xffffu) << DEV_PLACE_BITS | ((offset) & ((1ull << DEV_PLACE_BITS) - 1)))
+
 struct dev_port {
     uint32_t abort;      /* written by the host, read by the kernel */
     uint32_t bad_sender; /* alltoallv, written when a call ends: a rank, or DEV_NOBODY */
     uint32_t done;       /* stamp of the last call that has ended, stored by the kernel */
     uint32_t begun;      /* and of the last that has begun */
+    uint64_t place;      /* DEV_PLACE, for ranks that do not read the board; by the kernel */
     struct dev_report report;
-    uint32_t head[DEV_LANES]; /* by the host */
+    struct dev_stuck stuck[DEV_LANES]; /* by the kernel */
+    uint32_t head[DEV_LANES];          /* by the host */
     uint32_t freed[DEV_LANES][DEV_EVENTS];
     uint32_t delivered[DEV_LANES][DEV_EVENTS];
     struct dev_order orders[DEV_LANES][DEV_ORDERS];

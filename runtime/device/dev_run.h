@@ -182,6 +182,8 @@ DEV_FN void dev_post(const struct dev_thread *t)
     struct dev_board *board = DEV_AT(struct dev_board, own->arena);
     dev_set64(&board->in, t->block->call.shared_in - own->window);
     dev_set64(&board->out, t->block->call.shared_out - own->window);
+    dev_set64(&t->block->port->place,
+              DEV_PLACE(t->block->stamp, t->block->call.shared_out - own->arena));
     dev_set32(&t->block->port->begun, t->block->stamp);
 }
 

@@ -444,10 +444,17 @@ DEV_FN double dev_div_f64(double a, double b)
 
 /* ---- waiting */
 
+#define DEV_LONG 4096u /* polls in vain, behind which the host is told where */
+
 /* After a poll in vain. 1: the host has given up. */
 DEV_FN int dev_given_up(struct dev_thread *t, uint32_t *polls)
 {
     dev_pause(t, ++*polls);
+    if (*polls == DEV_LONG && t->tid == 0) {
+        struct dev_stuck *stuck = &t->block->port->stuck[t->lane];
+        dev_set32(&stuck->step, t->step);
+        dev_set32(&stuck->call, t->block->stamp);
+    }
     return *polls % 64 == 0 && dev_acquire32(&t->block->port->abort) != 0;
 }
 

@@ -6,8 +6,8 @@
  * leave undefined ends the process with a line on standard error that begins with "fakecuda:".
  *
  * The environment says what the machine has: FAKECUDA_DEVICES (8), FAKECUDA_SMS (132),
- * FAKECUDA_ARCH (90), FAKECUDA_VMM (1), FAKECUDA_PEER (1), FAKECUDA_MEM_OPS (1), FAKECUDA_DELAY
- * (0: streams dawdle at random, from this seed).
+ * FAKECUDA_ARCH (90), FAKECUDA_VMM (1), FAKECUDA_PEER (1), FAKECUDA_MEM_OPS (1), FAKECUDA_DMA_BUF
+ * (1), FAKECUDA_DELAY (0: streams dawdle at random, from this seed).
  */
 #ifndef PEAL_TESTS_FAKE_H
 #define PEAL_TESTS_FAKE_H

@@ -114,6 +114,7 @@ cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device device)
              : attribute == CU_ATTR_MEM_OPS_64 ? 1
              : attribute == CU_ATTR_VMM        ? vmm
              : attribute == CU_ATTR_FD         ? vmm
+             : attribute == CU_ATTR_DMA_BUF    ? (int)fake_setting("FAKECUDA_DMA_BUF", 1)
                                                : 0;
     return CU_SUCCESS;
 }

@@ -341,7 +341,7 @@ cu_result cuMemMap(cu_ptr at, size_t bytes, size_t offset, cu_ptr from, unsigned
         fake_misuse("cuMemMap where nothing is reserved, or of more than there is");
     int there = map_file(handle->fd, bytes, at) != 0;
     if (there)
-        add(MAPPED, at, bytes, -1);
+        add(MAPPED, at, bytes, fcntl(handle->fd, F_DUPFD_CLOEXEC, 0));
     (void)pthread_mutex_unlock(&fake_lock);
     return there ? CU_SUCCESS : CU_OUT_OF_MEMORY;
 }
@@ -353,6 +353,7 @@ cu_result cuMemUnmap(cu_ptr at, size_t bytes)
     if (i == RANGES || ranges[i].bytes != bytes)
         fake_misuse("cuMemUnmap of what is not mapped");
     ranges[i].kind = FREE;
+    (void)close(ranges[i].fd);
     take_away(at, bytes);
     (void)pthread_mutex_unlock(&fake_lock);
     return CU_SUCCESS;
@@ -389,4 +390,20 @@ cu_result cuMemImportFromShareableHandle(cu_ptr *to, void *from, int type)
     if (fstat(fd, &about) != 0)
         return CU_INVALID_HANDLE;
     return new_handle(to, fcntl(fd, F_DUPFD_CLOEXEC, 0), (size_t)about.st_size);
+}
+
+/* For NICs: a descriptor of the memory, which is no real dma-buf. */
+cu_result cuMemGetHandleForAddressRange(void *to, cu_ptr at, size_t bytes, int type,
+                                        unsigned long long flags)
+{
+    if (type != CU_RANGE_DMA_BUF || flags || at % 4096 || bytes % 4096)
+        return CU_INVALID_VALUE;
+    (void)pthread_mutex_lock(&fake_lock);
+    unsigned i = find(at, 1u << MAPPED | 1u << PLAIN);
+    int fd = i < RANGES && bytes <= ranges[i].bytes && fake_setting("FAKECUDA_DMA_BUF", 1)
+                 ? fcntl(ranges[i].fd, F_DUPFD_CLOEXEC, 0)
+                 : -1;
+    (void)pthread_mutex_unlock(&fake_lock);
+    memcpy(to, &fd, sizeof fd);
+    return fd < 0 ? CU_NOT_SUPPORTED : CU_SUCCESS;
 }
