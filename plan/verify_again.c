@@ -44,7 +44,8 @@ int peal_verify_covers(const struct peal_plan *a, const struct peal_plan *b)
     if (a == b)
         return 1;
     if (a->collective != b->collective || a->nranks != b->nranks || a->root != b->root ||
-        a->peer != b->peer || a->npairs != b->npairs || a->nchunks != b->nchunks)
+        a->peer != b->peer || a->ahead != b->ahead || a->npairs != b->npairs ||
+        a->nchunks != b->nchunks)
         return 0;
     if (a->npairs && memcmp(a->pairs, b->pairs, 2 * (size_t)a->npairs * sizeof *a->pairs))
         return 0;

@@ -118,7 +118,8 @@ struct machine {
     uint32_t tiles;          /* chunks x trips */
     uint32_t per_block;      /* chunks of the plan in a block */
     uint32_t *of_block;      /* chunks of the part before each block; one more than blocks */
-    uint64_t slots;          /* region slots of one rank and parity */
+    uint64_t slots;          /* region slots of one rank and copy */
+    uint32_t copies;         /* of them: the call's number tells which */
     struct held_cells *held; /* [rank][in, out] */
     uint64_t *slot_first;    /* cell of each rank's first slot */
     uint64_t ncells;
@@ -358,7 +359,7 @@ static peal_status hold_rank(struct machine *m, uint32_t rank)
     else if (m->alias)
         out->store = in->store;
     m->slot_first[rank] = m->ncells;
-    m->ncells += 2 * m->slots;
+    m->ncells += m->copies * m->slots;
     return PEAL_OK;
 }
 
@@ -480,8 +481,8 @@ static struct cell *cell_of(const struct machine *m, const struct lane_state *la
     const struct plan_region *region = &m->plan->regions[operand->index];
     uint64_t slot = m->region_slot[operand->index] +
                     (uint64_t)(lane->trip % region->depth) * region->width + operand->slot;
-    uint64_t parity = m->ranks[lane->rank].call & 1;
-    return &m->cells[m->slot_first[operand->rank] + parity * m->slots + slot];
+    uint64_t copy = m->ranks[lane->rank].call % m->copies;
+    return &m->cells[m->slot_first[operand->rank] + copy * m->slots + slot];
 }
 
 static int known(const struct machine *m, const struct lane_state *lane,
@@ -1283,6 +1284,8 @@ peal_status peal_verify_execute(struct verify_run *what, struct verify_out *out)
     m.order = what->order;
     m.trips = what->trips;
     m.calls = what->calls;
+    /* A plan that runs ahead names no scratch, and has more copies of packets than are executed. */
+    m.copies = what->plan->ahead ? VERIFY_CALLS_MAX : 2;
     m.clocks.ctx = m.ctx;
     peal_status status = make(&m);
     if (status == PEAL_OK)
