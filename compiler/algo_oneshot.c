@@ -4,9 +4,10 @@
  * ranks that reach each other by load and store. Of an allreduce (N - 1) S go in and out of every
  * rank, of reduce-scatter, allgather and alltoall (N - 1) / N S.
  *
- * A broadcast's root waits for no packet to be read, but, as everybody, until all others have
- * entered; which they do as soon as they have what came before. So it is one call ahead of them,
- * and a row of broadcasts takes one start-up each. */
+ * A broadcast's root needs nothing of the others. On a host the plan runs ahead: the root returns
+ * when it has stored its packets, up to PLAN_AHEAD calls before the others take them. Among
+ * accelerators it waits, as everybody, until all others have entered, which they do as soon as they
+ * have what came before: there it is one call ahead of them. */
 #include "compiler.h"
 
 #include <stdio.h>
@@ -34,21 +35,33 @@ static uint32_t blocks_of(peal_collective collective, uint32_t n)
     return blocks;
 }
 
+static int runs_ahead(const struct planner *planner)
+{
+    return planner->request.collective == PEAL_BROADCAST && !planner->group.accelerators;
+}
+
+/* Slots of a region: one for each rank that fills one. */
+static uint32_t width_of(const struct planner *planner)
+{
+    return runs_ahead(planner) ? 1 : planner->group.n;
+}
+
 static peal_status cost_channels(struct planner *planner, uint32_t channels)
 {
     const struct group *group = &planner->group;
     double share = share_between(planner);
     int folds = planner->request.collective == PEAL_ALLREDUCE;
     int rooted = planner->request.collective == PEAL_BROADCAST;
-    struct candidate candidate = {.algo = ALGO_ONESHOT,
-                                  .order = ORDER_FOLD,
-                                  .channels = channels,
-                                  .max_bytes = ONESHOT_BYTES_MAX,
-                                  .chunks =
-                                      channels * blocks_of(planner->request.collective, group->n),
-                                  .lanes = channels,
-                                  .slots = 2ull * 2 * group->n * channels, /* half are stamps */
-                                  .hop_share = share / channels};
+    struct candidate candidate = {
+        .algo = ALGO_ONESHOT,
+        .order = ORDER_FOLD,
+        .channels = channels,
+        .max_bytes = ONESHOT_BYTES_MAX,
+        .chunks = channels * blocks_of(planner->request.collective, group->n),
+        .lanes = channels,
+        /* half are stamps */
+        .slots = 2ull * (runs_ahead(planner) ? PLAN_AHEAD : 2) * width_of(planner) * channels,
+        .hop_share = share / channels};
     struct stage stage = {.levels = 1, .chain = 1};
     for (uint32_t r = 0; r < group->n; r++)
         for (uint32_t to = 0; to < group->n; to++) {
@@ -93,10 +106,12 @@ static peal_status enumerate(struct planner *planner)
 
 static void prepare(struct build *b, const struct candidate *candidate)
 {
-    b->plan->nsems = (uint16_t)(b->plan->collective == PEAL_BROADCAST ? candidate->channels : 0);
+    int waits = b->plan->collective == PEAL_BROADCAST && !runs_ahead(b->planner);
+    b->plan->ahead = runs_ahead(b->planner);
+    b->plan->nsems = (uint16_t)(waits ? candidate->channels : 0);
     b->plan->nchunks = candidate->chunks;
     for (uint32_t c = 0; c < candidate->channels; c++)
-        peal_build_region(b, PLAN_BUF_PACKET, b->plan->nranks, 1, peal_build_slot_bytes(b));
+        peal_build_region(b, PLAN_BUF_PACKET, width_of(b->planner), 1, peal_build_slot_bytes(b));
 }
 
 struct oneshot {
@@ -114,7 +129,7 @@ static uint32_t chunk_of(const struct oneshot *o, uint32_t block)
 
 static struct plan_operand slot_of(const struct oneshot *o, uint32_t rank, uint32_t from)
 {
-    return peal_op_slot(rank, PLAN_BUF_PACKET, o->channel, from);
+    return peal_op_slot(rank, PLAN_BUF_PACKET, o->channel, o->b->plan->ahead ? 0 : from);
 }
 
 static void move(const struct oneshot *o, uint32_t chunk, struct plan_operand src,
@@ -202,8 +217,9 @@ static void hear_others(const struct oneshot *o, uint32_t but)
 static void broadcast(const struct oneshot *o)
 {
     uint32_t root = o->b->plan->root, chunk = chunk_of(o, 0);
+    int waits = !o->b->plan->ahead;
     struct plan_operand out = peal_op_user(o->self, PLAN_BUF_OUT, chunk);
-    if (o->self != root)
+    if (waits && o->self != root)
         tell_others(o);
     peal_build_section(o->b, 1);
     if (o->self == root) {
@@ -212,7 +228,8 @@ static void broadcast(const struct oneshot *o)
     } else {
         move(o, chunk, slot_of(o, o->self, root), out);
     }
-    hear_others(o, o->self == root ? o->self : root);
+    if (waits)
+        hear_others(o, o->self == root ? o->self : root);
 }
 
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)

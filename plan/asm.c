@@ -583,6 +583,7 @@ enum setting {
     SET_BOUND,
     SET_ORIGIN,
     SET_TILE,
+    SET_AHEAD,
     SET_CHUNKS,
     SET_SEMAPHORES,
     SET_REGION,
@@ -592,7 +593,7 @@ enum setting {
     SET_RANK /* the settings end here */
 };
 static const char *const setting_words[] = {
-    "algorithm", "detail",     "channels", "predicted_ps", "bound_ps", "origin", "tile",
+    "algorithm", "detail",     "channels", "predicted_ps", "bound_ps", "origin", "tile", "ahead",
     "chunks",    "semaphores", "region",   "link",         "pair",     "block",  "rank"};
 static const struct asm_choice settings = {"a setting of the plan, or rank", setting_words,
                                            COUNT(setting_words)};
@@ -649,6 +650,9 @@ static peal_status read_setting(struct assembler *as, uint32_t setting)
         return read_origin(as);
     case SET_TILE:
         return peal_asm_number(in, "bytes of a tile", UINT64_MAX, &plan->tile_bytes);
+    case SET_AHEAD:
+        plan->ahead = 1;
+        return PEAL_OK;
     case SET_CHUNKS:
         return read_chunks(as);
     case SET_SEMAPHORES:

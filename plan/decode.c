@@ -123,19 +123,20 @@ static peal_status get_count(struct reader *in, uint32_t limit, size_t each, uin
 
 /* ---- what all ranks share */
 
-static peal_status get_weights(struct reader *in, struct peal_plan *plan)
+static peal_status get_chunks(struct reader *in, struct peal_plan *plan)
 {
-    uint8_t weighted = 0;
+    uint8_t marks = 0;
     /* Equal chunks take no bytes, hence the limit of the format alone. */
     uint32_t count = 0;
     PEAL_TRY(get_u32(in, &count));
     if (count == 0 || count > PLAN_CHUNKS_MAX)
         return broken(in, "a count of chunks is beyond its limits");
-    PEAL_TRY(get_byte(in, &weighted));
-    if (weighted > 1)
-        return broken(in, "weights are there or not");
+    PEAL_TRY(get_byte(in, &marks));
+    if (marks & ~(WIRE_WEIGHTS | WIRE_AHEAD))
+        return broken(in, "weights are there or not, and a plan runs ahead or not");
     plan->nchunks = count;
-    if (!weighted)
+    plan->ahead = (marks & WIRE_AHEAD) != 0;
+    if (!(marks & WIRE_WEIGHTS))
         return PEAL_OK;
     if (count > in->end - in->at)
         return broken(in, "a count is beyond the data");
@@ -255,7 +256,7 @@ static peal_status get_shared(struct reader *in, struct peal_plan *plan)
     PEAL_TRY(get_text(in, plan->detail, sizeof plan->detail));
     PEAL_TRY(get_u32(in, &plan->channels));
     PEAL_TRY(get_varint(in, &plan->tile_bytes));
-    PEAL_TRY(get_weights(in, plan));
+    PEAL_TRY(get_chunks(in, plan));
     PEAL_TRY(get_u16(in, &plan->nsems));
     PEAL_TRY(get_regions(in, plan));
     return get_links(in, plan);

@@ -119,8 +119,9 @@ void peal_plan_describe(const struct peal_plan *plan, peal_row_info *info)
             info->sms = sms;
     }
     info->protocol = packets ? "packet" : "simple";
-    info->scratch_bytes = 2 * (peal_plan_memory_bytes(plan, PLAN_BUF_SCRATCH) +
-                               peal_plan_memory_bytes(plan, PLAN_BUF_PACKET));
+    for (uint8_t buffer = PLAN_BUF_SCRATCH; buffer <= PLAN_BUF_PACKET; buffer++)
+        info->scratch_bytes +=
+            peal_plan_copies(plan, buffer) * peal_plan_memory_bytes(plan, buffer);
     info->wire = (peal_wire)peal_plan_wire(plan);
     describe_messages(plan, info);
     describe_times(plan, info);

@@ -70,7 +70,7 @@ static void put_link(struct peal_buf *out, const struct plan_link *link)
 static void put_chunks(struct peal_buf *out, const struct peal_plan *plan)
 {
     put_varint(out, plan->nchunks);
-    put_byte(out, plan->weights != NULL);
+    put_byte(out, (plan->weights ? WIRE_WEIGHTS : 0) | (plan->ahead ? WIRE_AHEAD : 0));
     for (uint32_t i = 0; plan->weights && i < plan->nchunks; i++)
         put_varint(out, plan->weights[i]);
 }

@@ -115,7 +115,8 @@ struct machine {
     uint32_t tiles;          /* chunks x trips */
     uint32_t per_block;      /* chunks of the plan in a block */
     uint32_t *of_block;      /* chunks of the part before each block; one more than blocks */
-    uint64_t slots;          /* region slots of one rank and parity */
+    uint64_t slots;          /* region slots of one rank and copy */
+    uint32_t copies;         /* of them: the call's number tells which */
     struct held_cells *held; /* [rank][in, out] */
     uint64_t *slot_first;    /* cell of each rank's first slot */
     uint64_t ncells;

@@ -90,7 +90,7 @@ static peal_status hold_rank(struct machine *m, uint32_t rank)
     else if (m->alias)
         out->store = in->store;
     m->slot_first[rank] = m->ncells;
-    m->ncells += 2 * m->slots;
+    m->ncells += m->copies * m->slots;
     return PEAL_OK;
 }
 
@@ -168,6 +168,6 @@ struct cell *peal_execute_cell_of(const struct machine *m, const struct lane_sta
     const struct plan_region *region = &m->plan->regions[operand->index];
     uint64_t slot = m->region_slot[operand->index] +
                     (uint64_t)(lane->trip % region->depth) * region->width + operand->slot;
-    uint64_t parity = m->ranks[lane->rank].call & 1;
-    return &m->cells[m->slot_first[operand->rank] + parity * m->slots + slot];
+    uint64_t copy = m->ranks[lane->rank].call % m->copies;
+    return &m->cells[m->slot_first[operand->rank] + copy * m->slots + slot];
 }

@@ -126,6 +126,11 @@ uint64_t peal_plan_region_bytes(const struct plan_region *region)
     return saturating_mul(slot, (uint64_t)region->width * region->depth);
 }
 
+uint32_t peal_plan_copies(const struct peal_plan *plan, uint8_t buffer)
+{
+    return plan->ahead && buffer == PLAN_BUF_PACKET ? PLAN_AHEAD : 2;
+}
+
 /* Bytes of the regions of a buffer among the first `regions`. */
 static uint64_t bytes_before(const struct peal_plan *plan, uint32_t regions, uint8_t buffer)
 {

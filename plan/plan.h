@@ -14,7 +14,8 @@
  *    wait of a call needs the (k - lag)-th signal of that call.
  *  - In an alltoallv a data step moves only what its block has, up to a length that the block's
  *    giver knows and its getter learns within the call.
- *  - Scratch and packet regions exist twice; calls alternate between the two.
+ *  - Scratch and packet regions exist twice; calls alternate between the two. Packet regions of
+ *    plans that run ahead exist PLAN_AHEAD times.
  */
 #ifndef PEAL_PLAN_PLAN_H
 #define PEAL_PLAN_PLAN_H
@@ -42,6 +43,7 @@ enum plan_buffer {
 #define PLAN_WIRE_COUNT 3u
 #define PLAN_WIRE_BLOCK 32u /* fp8: elements that share a scale */
 
+#define PLAN_AHEAD 32u /* calls that a rank may be ahead of others in plans that run ahead */
 #define PLAN_NO_EVENT 0xffu
 #define PLAN_NO_LINK 0u    /* operand.link is 1 + index into links; 0: local */
 #define PLAN_FLAG_FINAL 1u /* reduce: the result is complete; avg divides here */
@@ -172,6 +174,7 @@ struct peal_plan {
     uint32_t nchunks;
     uint32_t *weights; /* NULL: equal; else of a block's chunks, >= 1, their sum < 2^32 */
     uint32_t *prefix;  /* their nchunks + 1 running sums; made by peal_plan_seal */
+    int ahead;         /* 1: a rank returns although others may not have entered */
     uint16_t nsems;    /* per ordered pair of ranks */
     uint32_t nregions;
     uint32_t nlinks;
@@ -288,8 +291,10 @@ static inline uint8_t peal_plan_operand_wire(const struct peal_plan *plan,
                                                : PLAN_WIRE_NONE;
 }
 
-/* Where regions lie in one parity's copy: offset of a region, and the total. Packet regions
- * lie in a memory of their own. */
+/* In how many copies a buffer's regions exist; calls take turns with them. */
+uint32_t peal_plan_copies(const struct peal_plan *plan, uint8_t buffer);
+/* Where regions lie in one copy: offset of a region, and the total. Packet regions lie in a memory
+ * of their own, and those of plans that run ahead in another. */
 uint64_t peal_plan_region_bytes(const struct plan_region *region);
 uint64_t peal_plan_region_offset(const struct peal_plan *plan, uint32_t region);
 uint64_t peal_plan_memory_bytes(const struct peal_plan *plan, uint8_t buffer);

@@ -285,6 +285,8 @@ void peal_plan_print_head(const struct peal_plan *plan, struct peal_buf *out)
         put_number(out, "  tile ", plan->tile_bytes);
         peal_buf_str(out, "\n");
     }
+    if (plan->ahead)
+        peal_buf_str(out, "  ahead\n");
     print_pairs(plan, out);
     print_blocks(plan, out);
     print_chunks(plan, out);

@@ -46,9 +46,10 @@ static int same_numbers(const uint32_t *a, const uint32_t *b, size_t count)
 int peal_verify_same_meaning(const struct peal_plan *a, const struct peal_plan *b)
 {
     return a->collective == b->collective && a->nranks == b->nranks && a->root == b->root &&
-           a->peer == b->peer && peal_plan_blocks(a) == peal_plan_blocks(b) &&
-           a->npairs == b->npairs && same_numbers(a->pairs, b->pairs, 2 * (size_t)a->npairs) &&
-           a->nblocks == b->nblocks && a->nnames == b->nnames &&
+           a->peer == b->peer && a->ahead == b->ahead &&
+           peal_plan_blocks(a) == peal_plan_blocks(b) && a->npairs == b->npairs &&
+           same_numbers(a->pairs, b->pairs, 2 * (size_t)a->npairs) && a->nblocks == b->nblocks &&
+           a->nnames == b->nnames &&
            same_numbers(a->lists, b->lists, a->nblocks ? 2 * (size_t)a->nblocks + 1 : 0) &&
            same_numbers(a->names, b->names, a->nnames);
 }

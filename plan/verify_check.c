@@ -177,6 +177,26 @@ static void check_learned(struct check *c, const struct plan_rank *rank)
                              "never learns how much rank %u sends it", r);
 }
 
+/* What keeps a call that nobody waits for apart from those of ranks that are behind: it stores to
+ * packets of others, and touches nothing else that they know of. */
+static void check_ahead(const struct check *c, const struct plan_step *step)
+{
+    const struct plan_operand *operand = &c->program->operands[step->operands];
+    if (!c->plan->ahead)
+        return;
+    if (!peal_plan_op_moves(step->op) || step->engine != PEAL_ENGINE_SM) {
+        bad(c, "composition",
+            "a plan that runs ahead has loads and stores of sm, and nothing else");
+        return;
+    }
+    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
+        if (operand[i].buffer == PLAN_BUF_SCRATCH ||
+            (operand[i].rank != c->rank &&
+             (i < step->nsrc || operand[i].buffer != PLAN_BUF_PACKET)))
+            bad(c, "composition",
+                "a plan that runs ahead stores to packets of other ranks, and has no scratch");
+}
+
 static void check_rank(struct check *c)
 {
     const struct plan_rank *rank = c->program;
@@ -190,6 +210,7 @@ static void check_rank(struct check *c)
         for (c->at = 0; c->at < lane->pre + lane->body + lane->post; c->at++) {
             const struct plan_step *step = &rank->steps[lane->first + c->at];
             int in_body = c->at >= lane->pre && c->at < lane->pre + lane->body;
+            check_ahead(c, step);
             if (peal_plan_op_moves(step->op) && !in_body)
                 bad(c, "form", "data steps stand in the body");
             else if (peal_plan_op_moves(step->op))

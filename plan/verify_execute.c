@@ -126,6 +126,8 @@ peal_status peal_verify_execute(struct verify_run *what, struct verify_out *out)
     m.order = what->order;
     m.trips = what->trips;
     m.calls = what->calls;
+    /* A plan that runs ahead names no scratch, and has more copies of packets than are executed. */
+    m.copies = what->plan->ahead ? VERIFY_CALLS_MAX : 2;
     m.clocks.ctx = m.ctx;
     peal_status status = peal_execute_make_lanes(&m);
     if (status == PEAL_OK)

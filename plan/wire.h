@@ -31,6 +31,8 @@
 #define WIRE_MARK 0x80u /* final; signal: after an event; await: delivered */
 
 /* A region's first byte: its buffer, and from this bit on its wire format. */
+#define WIRE_WEIGHTS 0x01u /* behind the number of chunks */
+#define WIRE_AHEAD 0x02u
 #define WIRE_REGION_SHIFT 2
 
 /* The first byte of an operand. */

@@ -50,39 +50,47 @@ static void post_buffers(struct peal_comm *comm)
     comm->posted_out = out;
 }
 
-/* Stamps are the lower half of a call's number, so one may return after 2^32 calls. Long before,
- * each rank forgets the old ones. Between two calls, the packet memory of the call before is
- * its owner's alone: what that call sent was read in it, and the next call of the same parity
- * is entered by nobody until all have entered this one. */
-static void forget_packets(const struct peal_comm *comm)
+static void forget(char *memory, uint64_t bytes)
 {
-    uint64_t copy = comm->layout.packet_bytes;
-    uint64_t parity = (comm->call + 1) & 1;
-    char *at = comm->base + comm->layout.packets + copy * (2ull * comm->rank + parity);
-    rt_word *words = (rt_word *)(void *)at;
-    for (uint64_t i = 0; i < copy / sizeof *words; i++)
+    rt_word *words = (rt_word *)(void *)memory;
+    for (uint64_t i = 0; i < bytes / sizeof *words; i++)
         atomic_store_explicit(&words[i], 0, memory_order_relaxed);
 }
 
+/* Stamps are the lower half of a call's number, so one may return after 2^32 calls. Long before,
+ * each rank forgets the old ones. When all lanes of a call have ended, the memory of its packets is
+ * its owner's alone until others hear that he has returned: what was sent was read, and nobody
+ * stores to it in a later call before. */
+static void forget_packets(const struct peal_comm *comm)
+{
+    const struct rt_layout *layout = &comm->layout;
+    uint64_t even = 2ull * comm->rank, first = (uint64_t)PLAN_AHEAD * comm->rank;
+    forget(comm->base + layout->packets + layout->packet_bytes * (even + comm->call % 2),
+           layout->packet_bytes);
+    forget(comm->base + layout->ring + layout->ring_bytes * (first + comm->call % PLAN_AHEAD),
+           layout->ring_bytes);
+}
+
 /* A fresh packet memory is stamped 0, which is therefore no call's stamp. */
-static void number_call(struct peal_comm *comm)
+static void number_call(struct peal_comm *comm, const struct rt_row *row)
 {
     if ((uint32_t)comm->call == 0)
-        comm->call += 2;
-    if ((comm->call & 0x3fffffffu) < 4 && comm->call > 4)
-        forget_packets(comm);
+        comm->call += PLAN_AHEAD;
     comm->stamp = (uint32_t)comm->call;
-    comm->parity = comm->stamp & 1;
+    comm->copy = comm->stamp % (row->ahead ? PLAN_AHEAD : 2);
 }
 
 static void enter(struct peal_comm *comm, const struct rt_row *row, int in_place)
 {
-    number_call(comm);
+    number_call(comm, row);
     uint64_t mixed = (row->key[in_place] + comm->call) * 0x9e3779b97f4a7c15u;
     comm->digest = (uint32_t)(mixed >> 32);
     comm->header = (uint64_t)comm->stamp << 32 | comm->digest;
     atomic_store_explicit(&comm->board->call, (uint64_t)comm->digest << 32 | comm->stamp,
                           memory_order_release);
+    if (row->ahead)
+        atomic_store_explicit(&comm->board->ahead[comm->stamp % (2 * PLAN_AHEAD)],
+                              (uint64_t)comm->digest << 32 | comm->stamp, memory_order_release);
     post_buffers(comm);
 }
 
@@ -128,6 +136,9 @@ static inline void end(peal_comm *comm, struct rt_row *row)
     row->moved_bytes += row->message_bytes;
     if (comm->measures)
         row->time_ns += rt_now_ns() - comm->begun;
+    rt_ahead_end(comm, row);
+    if (comm->call % 0x40000000u < 2 * PLAN_AHEAD && comm->call > 2 * PLAN_AHEAD)
+        forget_packets(comm);
     atomic_store_explicit(&comm->board->done, comm->stamp, memory_order_release);
     comm->call++;
     comm->calls++;

@@ -62,9 +62,9 @@ struct rt_operand {
                         buffer, modulo 2^64; of the count that the row knows, */
     uint64_t shift_blocks; /* and for any, in blocks */
     uint64_t trip_bytes;
-    uint64_t parity_bytes; /* RT_SLOT: from the even calls' copy to the odd ones' */
-    char *at;              /* RT_SLOT: the first slot of the even copy */
-    const rt_word *board;  /* RT_PEER_*: where the rank says where its buffer is */
+    uint64_t copy_bytes;  /* RT_SLOT: from one call's copy to the next one's */
+    char *at;             /* RT_SLOT: the first slot of the first copy */
+    const rt_word *board; /* RT_PEER_*: where the rank says where its buffer is */
 };
 
 struct rt_step {
@@ -149,6 +149,8 @@ struct rt_row {
     uint32_t nchunks;
     uint32_t *prefix; /* running sums of the chunks' weights; NULL: equal */
     uint64_t tile_bytes;
+    uint8_t ahead;   /* others may not have entered when this rank returns */
+    uint32_t window; /* before it stores anything, all have returned from so many calls before */
     uint32_t nlanes;
     uint32_t nsteps;
     uint32_t noperands;
@@ -239,13 +241,15 @@ struct peal_comm {
     char *shared_in; /* the same, or where they are staged for peers */
     char *shared_out;
     uint64_t call;   /* number of the call under way or, between calls, of the next */
+    uint64_t over;   /* a call from which all have returned, as far as is known */
     uint64_t header; /* of packets: stamp above, digest below */
     uint32_t stamp;
     uint32_t digest;
-    uint32_t parity;
+    uint32_t copy; /* of the row's packets and scratch: the call's number tells */
     uint32_t rank;
     uint32_t nranks;
     uint32_t polls;
+    uint32_t behind;        /* the rank that the call may be too far ahead of; RT_NOBODY: none */
     uint32_t spin;          /* failed polls before the thread yields */
     struct rt_board *board; /* its own */
     uint64_t posted_in;
@@ -396,6 +400,19 @@ void rt_attach_free(struct peal_comm *comm);
 int rt_attach_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
                    const struct rt_step *step);
 
+/* ---- ahead.c: how far a rank may be ahead of others */
+#define RT_NO_WINDOW UINT32_MAX
+/* A call of the row begins: finds out whether others may be too far behind. */
+void rt_ahead_begin(struct peal_comm *comm, const struct rt_row *row);
+/* Looks again whether they still are; 0: comm->behind is. */
+int rt_ahead_passed(struct peal_comm *comm, const struct rt_row *row);
+/* Has the call ended, what follows is known of the others. */
+static inline void rt_ahead_end(struct peal_comm *comm, const struct rt_row *row)
+{
+    if (!row->ahead)
+        comm->over = comm->call - 1;
+}
+
 /* ---- counts.c: alltoallv */
 #define RT_BAD_COUNT UINT64_MAX /* told instead of a count that is too large */
 peal_status rt_counts_make(struct peal_comm *comm);
@@ -483,6 +500,7 @@ struct rt_blocked {
     uint32_t lane;
     uint32_t step;
     uint32_t culprit; /* the rank waited for, RT_NOBODY */
+    int ahead;        /* it is not waited for in this call, but too far behind */
 };
 /* Records the world's first error; a later one is dropped. */
 void rt_fail(char *base, const struct rt_error *error);

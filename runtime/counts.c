@@ -36,10 +36,10 @@ void rt_counts_begin(struct peal_comm *comm, const size_t *send_counts, size_t c
     comm->recv_counts[comm->rank] = comm->send_counts[comm->rank];
 }
 
-/* The copy that the present call's parity has. */
+/* The copy that the present call has. */
 rt_word *rt_count_place(const struct peal_comm *comm, const struct rt_step *step)
 {
-    return step->counts + (comm->parity ? comm->layout.count_bytes / sizeof *step->counts : 0);
+    return step->counts + (comm->copy ? comm->layout.count_bytes / sizeof *step->counts : 0);
 }
 
 uint64_t rt_count_told(const struct peal_comm *comm, uint32_t peer)

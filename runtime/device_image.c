@@ -51,6 +51,10 @@ peal_status peal_dev_layout_make(const peal_table *table, struct dev_layout *lay
 {
     struct dev_layout made = {.nranks = table->nranks};
     uint64_t total = 0;
+    for (uint32_t i = 0; i < table->nrows; i++)
+        if (table->rows[i].plan->ahead)
+            return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                             "row %u: on a device, calls do not run ahead", i);
     measure(table, &made);
     int fits = add_part(&total, 1, sizeof(struct dev_board));
     made.sems = total;

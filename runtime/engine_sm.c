@@ -24,7 +24,7 @@ static inline char *operand_at(const struct peal_comm *comm, const struct rt_ope
     case RT_SHARED_OUT:
         return shifted(comm->shared_out, offset);
     case RT_SLOT:
-        return operand->at + (comm->parity ? operand->parity_bytes : 0) +
+        return operand->at + comm->copy * operand->copy_bytes +
                (trip ? trip % operand->depth * operand->trip_bytes : 0);
     default:
         /* In the peer's process or ours: unsigned arithmetic comes back to where it is. */

@@ -154,9 +154,9 @@ static uint32_t awaited_rank(const struct rt_row *row, const struct rt_step *ste
 }
 
 /* The first lane that waits for another rank; else any that waits. */
-static struct rt_blocked find_blocked(const struct rt_row *row)
+static struct rt_blocked find_blocked(const struct peal_comm *comm, const struct rt_row *row)
 {
-    struct rt_blocked blocked = {.culprit = RT_NOBODY};
+    struct rt_blocked blocked = {.culprit = comm->behind, .ahead = comm->behind != RT_NOBODY};
     for (uint32_t i = 0; i < row->nlanes && blocked.culprit == RT_NOBODY; i++) {
         const struct rt_lane *lane = &row->lanes[i];
         if (lane->pc == lane->last)
@@ -190,6 +190,7 @@ static peal_status broken(struct peal_comm *comm, const struct rt_row *row,
 void rt_begin(struct peal_comm *comm, struct rt_row *row)
 {
     comm->polls = 0;
+    rt_ahead_begin(comm, row);
     for (uint32_t i = 0; i < row->nlanes; i++) {
         struct rt_lane *lane = &row->lanes[i];
         lane->pc = lane->first;
@@ -205,6 +206,10 @@ peal_status rt_pass(struct peal_comm *comm, struct rt_row *row, struct rt_progre
 {
     progress->moved = 0;
     progress->running = 0;
+    if (comm->behind != RT_NOBODY && !rt_ahead_passed(comm, row)) {
+        progress->running = 1;
+        return PEAL_OK;
+    }
     for (uint32_t i = 0; i < row->nlanes; i++) {
         struct rt_lane *lane = &row->lanes[i];
         enum outcome outcome = comm->trace ? run_lane(comm, row, lane, 1, &progress->moved)
@@ -225,7 +230,7 @@ peal_status rt_idle(struct peal_comm *comm, const struct rt_row *row, int sleeps
         rt_relax();
         return PEAL_OK;
     }
-    struct rt_blocked blocked = find_blocked(row);
+    struct rt_blocked blocked = find_blocked(comm, row);
     return sleeps ? rt_wait_more(comm, &blocked, diag) : rt_glance(comm, &blocked, diag);
 }
 

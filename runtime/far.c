@@ -41,6 +41,10 @@ static peal_status check_step(const struct rt_job *job, const struct peal_plan *
 static peal_status check_plan(const struct rt_job *job, const struct peal_plan *plan,
                               peal_diag *diag)
 {
+    if (plan->ahead)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                         "%s, %s: the plan runs ahead, and ranks of other hosts do not see how far",
+                         peal_collective_name(plan->collective), plan->algorithm);
     for (uint32_t r = peal_plan_first(plan); r < peal_plan_end(plan); r++) {
         const struct plan_rank *rank = peal_plan_program(plan, r);
         for (uint32_t i = 0; i < rank->nsteps; i++)

@@ -28,15 +28,19 @@ static void decode_slot(const struct decode *d, const struct plan_operand *from,
     const struct rt_layout *layout = &d->comm->layout;
     const struct plan_region *region = &d->plan->regions[from->index];
     int packet = from->buffer == PLAN_BUF_PACKET;
-    uint64_t copy = packet ? layout->packet_bytes : layout->scratch_bytes;
-    uint64_t part = packet ? layout->packets : layout->scratch;
+    int ring = packet && d->plan->ahead;
+    uint64_t copy = ring     ? layout->ring_bytes
+                    : packet ? layout->packet_bytes
+                             : layout->scratch_bytes;
+    uint64_t part = ring ? layout->ring : packet ? layout->packets : layout->scratch;
+    uint64_t copies = peal_plan_copies(d->plan, from->buffer);
     to->place = RT_SLOT;
     to->packet = (uint8_t)packet;
     to->wire = region->wire;
     to->depth = region->depth;
     to->trip_bytes = slot_bytes(region) * region->width;
-    to->parity_bytes = copy;
-    to->at = d->comm->base + part + 2 * copy * from->rank +
+    to->copy_bytes = copy;
+    to->at = d->comm->base + part + copies * copy * from->rank +
              peal_plan_region_offset(d->plan, from->index) + slot_bytes(region) * from->slot;
     to->writer = packet && from->rank == d->comm->rank
                      ? d->writers[d->first_slot[from->index] + from->slot]
@@ -138,6 +142,8 @@ static void decode_operands(struct decode *d, const struct plan_step *from, stru
             to->to_out = 0;
         if (i >= to->nsrc && operand->place != RT_PEER_OUT)
             to->to_peers = 0;
+        if (i >= to->nsrc && operand->packet && d->plan->ahead)
+            d->row->window = PLAN_AHEAD;
     }
     if (packets > d->comm->packet_sources)
         d->comm->packet_sources = packets;
@@ -474,6 +480,8 @@ static void decode_row(struct decode *d)
     row->max_bytes = d->plan->max_bytes;
     peal_copy_text(row->algorithm, sizeof row->algorithm, d->plan->algorithm);
     row->tile_bytes = d->plan->tile_bytes;
+    row->ahead = (uint8_t)d->plan->ahead;
+    row->window = d->plan->ahead ? RT_NO_WINDOW : 2;
     note_ranks(d);
     for (uint32_t i = 0; i < row->nchunks; i++)
         row->reach |= row->reached[i];

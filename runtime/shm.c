@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define RT_MAGIC 0x6c6165702d6d6873u /* "shm-peal", little endian */
-#define RT_VERSION 1u
+#define RT_VERSION 2u
 
 /* ---- layout */
 
@@ -39,7 +39,9 @@ static void measure(const peal_table *table, struct rt_layout *layout)
         const struct peal_plan *plan = table->rows[i].plan;
         uint64_t packets = peal_plan_memory_bytes(plan, PLAN_BUF_PACKET);
         uint64_t scratch = peal_plan_memory_bytes(plan, PLAN_BUF_SCRATCH);
-        if (pages(packets) > layout->packet_bytes)
+        if (plan->ahead && packets > layout->ring_bytes)
+            layout->ring_bytes = packets;
+        if (!plan->ahead && pages(packets) > layout->packet_bytes)
             layout->packet_bytes = pages(packets);
         if (pages(scratch) > layout->scratch_bytes)
             layout->scratch_bytes = pages(scratch);
@@ -68,6 +70,9 @@ static int place(struct rt_layout *layout)
         return 0;
     layout->packets = total;
     if (!add_each(&total, 2 * n, layout->packet_bytes))
+        return 0;
+    layout->ring = total;
+    if (!add_each(&total, PLAN_AHEAD * n, layout->ring_bytes))
         return 0;
     layout->scratch = total;
     if (!add_each(&total, 2 * n, layout->scratch_bytes))

@@ -7,6 +7,7 @@
  *   boards          one a rank: which call it is in, where its buffers are
  *   semaphores      [consumer][producer][index], a line each
  *   packets         [rank][parity]
+ *   ring            [rank][call mod PLAN_AHEAD]: packets of plans that run ahead
  *   scratch         [rank][parity]
  *   heap            [rank]
  *
@@ -35,12 +36,14 @@ struct rt_layout {
     uint32_t nsems;
     uint64_t count_bytes; /* of one rank and parity: a word from each rank, where counts are told */
     uint64_t packet_bytes; /* of one rank and parity */
+    uint64_t ring_bytes;   /* of one rank and copy */
     uint64_t scratch_bytes;
     uint64_t heap_bytes; /* of one rank */
     uint64_t boards;     /* offsets */
     uint64_t sems;
     uint64_t counts;
     uint64_t packets;
+    uint64_t ring;
     uint64_t scratch;
     uint64_t heap;
     uint64_t total;
@@ -100,6 +103,8 @@ struct rt_board {
     rt_word out;
     rt_half foreign; /* RT_REACH_*: these are not mapped by others, who attach to them */
     rt_half slow;    /* 1: what others have just written is slow to load for this rank */
+    /* As `call`, of each call that was not waited for; more than a rank can be ahead. */
+    alignas(RT_LINE) rt_word ahead[2 * PLAN_AHEAD];
     alignas(RT_LINE) rt_half joined; /* 0, 1 while it writes the rest, 2 */
     rt_half pid;
     rt_word pid_space;   /* pids are comparable among equal ones; 0 never */

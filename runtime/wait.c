@@ -238,6 +238,12 @@ struct cause {
     enum rt_reason why_quiet;
 };
 
+/* What a board has is this call's number, and another call. */
+static int is_other(const struct peal_comm *comm, uint64_t entered)
+{
+    return (uint32_t)entered == comm->stamp && (uint32_t)(entered >> 32) != comm->digest;
+}
+
 static void look_at_peers(const struct peal_comm *comm, struct cause *cause)
 {
     *cause = (struct cause){.culprit = RT_NOBODY, .late = RT_NOBODY, .quiet = RT_NOBODY};
@@ -247,8 +253,10 @@ static void look_at_peers(const struct peal_comm *comm, struct cause *cause)
             continue;
         struct rt_board *board = rt_board(comm->base, &comm->layout, r);
         uint64_t call = atomic_load_explicit(&board->call, memory_order_acquire);
+        uint64_t left = atomic_load_explicit(&board->ahead[comm->stamp % (2 * PLAN_AHEAD)],
+                                             memory_order_acquire);
         cause->culprit = r;
-        if ((uint32_t)call == comm->stamp && (uint32_t)(call >> 32) != comm->digest)
+        if (is_other(comm, call) || is_other(comm, left))
             cause->status = PEAL_ERR_MISMATCH;
         if (cause->late == RT_NOBODY && (int32_t)((uint32_t)call - comm->stamp) < 0)
             cause->late = r;
@@ -307,7 +315,7 @@ static peal_status give_up(struct peal_comm *comm, const struct rt_blocked *bloc
 static void blame(const struct rt_blocked *blocked, struct cause *cause)
 {
     cause->status = PEAL_ERR_TIMEOUT;
-    cause->culprit = cause->late != RT_NOBODY ? cause->late : blocked->culprit;
+    cause->culprit = cause->late != RT_NOBODY && !blocked->ahead ? cause->late : blocked->culprit;
     if (cause->quiet == RT_NOBODY)
         return;
     cause->status = PEAL_ERR_PEER;

@@ -43,6 +43,7 @@ for mpi in openmpi:ompi mpich:mpich; do
 done
 contenders=${CONTENDERS:-$contenders}
 libs=$(pkg-config --libs libxml-2.0 nettle 2>/dev/null || echo -lxml2 -lnettle)
+libs="$libs $(pkg-config --libs libibverbs 2>/dev/null || true)"
 # shellcheck disable=SC2086
 ${CC:-cc} -std=c11 -O2 -Wall -Wextra -I"$here/../../include" -I"$yardstick" \
     "$here/yardstick_peal.c" "$out/bench.o" "$build/libpeal.a" $libs -lpthread -lm -o "$out/b_peal"

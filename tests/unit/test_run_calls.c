@@ -278,10 +278,10 @@ static int some_calls(struct rank_thread *self, unsigned salt, unsigned calls, u
     return failed;
 }
 
-/* The last packets before the jump carry the stamps 15 and 16; the next ones after it, too. */
+/* The last packets before the jump carry the stamps 45 and 46; the next ones after it, too. */
 static int age_body(struct rank_thread *self)
 {
-    int failed = some_calls(self, 0, 16, 0xffff);
+    int failed = some_calls(self, 0, 30, UINT32_MAX) || some_calls(self, 30, 16, 0xffff);
     age(self, UINT32_MAX, UINT32_MAX - 9, self->user);
     failed = failed || some_calls(self, 100, 14, 0) || some_calls(self, 200, 16, 0xffff);
     age(self, (2ull << 32) - 7, 0, self->user);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How far a rank may be ahead (docs/plan-format.md, "Calls ahead"). A call that every rank enters
+ * before anybody returns tells that all have returned from the call before it. Behind calls of
+ * plans that run ahead this is not known, and is looked up on the boards.
+ *
+ * Who has to wait waits until half of the ring is free: else ranks would go on by turns, one call
+ * at a time, each time a line of the board from one processor to the other.
+ */
+#include "comm.h"
+
+/* The call `calls` before the present one. When stamps come round, PLAN_AHEAD numbers are left out
+ * (call.c). */
+static int64_t call_before(const struct peal_comm *comm, uint32_t calls)
+{
+    int64_t call = (int64_t)comm->call - calls;
+    int64_t round = (int64_t)(comm->call >> 32) << 32;
+    return round && call >= round && call < round + PLAN_AHEAD ? call - PLAN_AHEAD : call;
+}
+
+/* From the first that was found to be behind on. */
+static int all_have(struct peal_comm *comm, uint32_t first, int64_t call)
+{
+    for (uint32_t i = 0; i < comm->nranks; i++) {
+        uint32_t r = first + i < comm->nranks ? first + i : first + i - comm->nranks;
+        const struct rt_board *board = rt_board(comm->base, &comm->layout, r);
+        uint32_t done = atomic_load_explicit(&board->done, memory_order_acquire);
+        if (r == comm->rank || (int32_t)(done - (uint32_t)call) >= 0)
+            continue;
+        comm->behind = r;
+        return 0;
+    }
+    comm->behind = RT_NOBODY;
+    if (call > 0)
+        comm->over = (uint64_t)call;
+    return 1;
+}
+
+void rt_ahead_begin(struct peal_comm *comm, const struct rt_row *row)
+{
+    comm->behind = RT_NOBODY;
+    if (row->window == RT_NO_WINDOW || (int64_t)comm->over >= call_before(comm, row->window))
+        return;
+    (void)all_have(comm, 0, call_before(comm, row->window));
+}
+
+int rt_ahead_passed(struct peal_comm *comm, const struct rt_row *row)
+{
+    return all_have(comm, comm->behind, call_before(comm, (row->window + 1) / 2));
+}
