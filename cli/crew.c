@@ -238,6 +238,15 @@ static void note_hosts(const struct crew *crew, const struct yard *yard)
             connection_text(crew, yard, by, sizeof by));
 }
 
+/* What the ranks have left in the yard. */
+static void take_results(struct crew *crew, const struct yard *yard)
+{
+    crew->info = yard->info;
+    if (yard->counters)
+        memcpy(crew->counters, yard->counters, crew_rows(crew) * sizeof *crew->counters);
+    memcpy(crew->results, yard->results, crew->njobs * sizeof *crew->results);
+}
+
 /* One rank is this process; the others were started elsewhere. */
 static int run_joined(struct crew *crew, struct yard *yard)
 {
@@ -248,15 +257,18 @@ static int run_joined(struct crew *crew, struct yard *yard)
     CLI_TRY(launch_join(crew->cli, crew->launch, crew->table, &params, &yard->world));
     yard->far = 1;
     yard->rank = crew->launch->rank;
+    struct watcher *watcher = NULL;
     if (yard->rank == 0)
         note_hosts(crew, yard);
+    if (yard->rank == 0 && crew->watch)
+        watcher = crew_watch_begin(yard);
     crew_rank(crew, yard, yard->rank);
+    crew_watch_end(watcher);
     int traced = crew->trace && !atomic_load(&yard->failed) && yard_share_traces(yard);
     peal_world_destroy(yard->world);
-    crew->info = yard->info;
+    take_results(crew, yard);
     if (traced && yard->rank == 0)
         CLI_TRY(crew_trace(crew, yard));
-    memcpy(crew->results, yard->results, crew->njobs * sizeof *crew->results);
     return report_failure(yard);
 }
 
@@ -275,12 +287,9 @@ static int run_in(struct crew *crew, struct yard *yard)
     wait_all(crew, members, yard);
     free(members);
     peal_world_destroy(yard->world);
-    crew->info = yard->info;
-    if (yard->counters)
-        memcpy(crew->counters, yard->counters, crew_rows(crew) * sizeof *crew->counters);
+    take_results(crew, yard);
     if (crew->trace && !atomic_load(&yard->failed))
         CLI_TRY(crew_trace(crew, yard));
-    memcpy(crew->results, yard->results, crew->njobs * sizeof *crew->results);
     return report_failure(yard);
 }
 

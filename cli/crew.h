@@ -106,6 +106,10 @@ uint32_t crew_rows(const struct crew *crew); /* of its table */
 struct yard;
 /* A tenth of a second has passed. *still: how many of them nothing moved in. */
 void crew_watch(const struct yard *yard, uint64_t *seen, uint32_t *still);
+/* The same by a thread, beside a rank; NULL: there is none to be had. */
+struct watcher;
+struct watcher *crew_watch_begin(struct yard *yard);
+void crew_watch_end(struct watcher *watcher); /* NULL is fine */
 
 /* ---- crew_trace.c */
 #define TRACE_EVENTS 65536u /* of a rank */

@@ -108,6 +108,31 @@ static int by_pmix(struct launch *launch)
     return EXIT_YES;
 }
 
+/* slice.%r.peal: each rank has a file of its own. */
+static void name_by_rank(struct cli *cli, struct launch *launch)
+{
+    const char *given = cli->operands ? cli->operand[0] : "";
+    const char *mark = strstr(given, "%r");
+    if (!mark)
+        return;
+    size_t room = strlen(given) + 16;
+    launch->name = need(malloc(room));
+    (void)snprintf(launch->name, room, "%.*s%lu%s", (int)(mark - given), given,
+                   (unsigned long)launch->rank, mark + 2);
+    cli->operand[0] = launch->name;
+}
+
+static int check_slice(const struct cli *cli)
+{
+    if (!cli_given(cli, OPT_SLICE))
+        return EXIT_YES;
+    if (!launch_slices(cli))
+        return say_usage("--slice is for ranks that a launcher started, one process each");
+    return launch_shares(cli) ? say_usage("--slice: what a policy or a script decides, rank 0 "
+                                          "hands out whole")
+                              : EXIT_YES;
+}
+
 int launch_read(struct cli *cli, struct launch *launch)
 {
     int code = EXIT_YES;
@@ -120,7 +145,9 @@ int launch_read(struct cli *cli, struct launch *launch)
         code = by_pmix(launch);
     if (code == EXIT_YES && launch->by != LAUNCH_NONE && launch->rank != 0)
         cli->value[OPT_OUTPUT] = "/dev/null";
-    return code;
+    if (code == EXIT_YES && launch->by != LAUNCH_NONE)
+        name_by_rank(cli, launch);
+    return code == EXIT_YES ? check_slice(cli) : code;
 }
 
 /* ---- joining */
@@ -148,6 +175,11 @@ int launch_fits(const struct launch *launch, uint32_t ranks)
     return say_usage("%lu processes were started for a plan of %lu ranks; --ranks says how many "
                      "are planned for, --local runs them all here",
                      (unsigned long)launch->ranks, (unsigned long)ranks);
+}
+
+int launch_slices(const struct cli *cli)
+{
+    return cli_given(cli, OPT_SLICE) && cli->launch->by != LAUNCH_NONE;
 }
 
 int launch_params(struct cli *cli, struct launch *launch, peal_join_params *params)
@@ -184,5 +216,6 @@ void launch_end(struct launch *launch)
     if (launch->by == LAUNCH_PMIX)
         pmix_end();
     free(launch->key);
-    launch->key = NULL;
+    free(launch->name);
+    launch->key = launch->name = NULL;
 }

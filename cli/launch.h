@@ -20,11 +20,12 @@ struct launch {
     uint32_t worlds; /* joined so far */
     char *key;
     size_t key_bytes;
+    char *name; /* of the file that is this rank's own; NULL: all have one */
     peal_id id;
 };
 
 /* From the environment, unless --local. Of all ranks but the first, what goes to standard output
- * goes nowhere. */
+ * goes nowhere. In the first operand's name %r becomes the rank. */
 int launch_read(struct cli *cli, struct launch *launch);
 /* This process's rank of a world of the table's ranks. */
 int launch_join(struct cli *cli, struct launch *launch, const peal_table *table,
@@ -34,6 +35,8 @@ void launch_end(struct launch *launch);
 int launch_params(struct cli *cli, struct launch *launch, peal_join_params *params);
 /* The launcher started as many processes as there are ranks. */
 int launch_fits(const struct launch *launch, uint32_t ranks);
+/* 1: --slice, and there are other ranks to make the rest. */
+int launch_slices(const struct cli *cli);
 
 /* ---- launch_share.c */
 /* 1: rank 0 plans for all, since a policy or a script is asked. */

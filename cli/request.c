@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From options to a request, and from a request to a table. */
 #include "action.h"
+#include "launch.h"
 #include "team.h"
 
 #include <string.h>
@@ -183,15 +184,12 @@ static int add_table(peal_table **to, peal_table *from)
     return say_diag(status, &diag);
 }
 
-/* --rank: one rank's programs in place of the planned table. */
-static int slice_table(const struct cli *cli, const peal_fabric *fabric, uint32_t row,
-                       peal_table **table)
+/* One rank's programs in place of the planned table. */
+static int slice_table(const peal_fabric *fabric, uint32_t rank, uint32_t row, peal_table **table)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_table_info info = {.size = sizeof info};
     peal_table *slice = NULL;
-    uint32_t rank = 0;
-    CLI_TRY(cli_u32(cli, OPT_RANK, &rank));
     CLI_TRY(say_diag(peal_table_get(*table, &info), NULL));
     if (rank >= info.ranks)
         return say_usage("--rank %lu: the plans have %lu ranks", (unsigned long)rank,
@@ -222,21 +220,25 @@ int make_table(struct cli *cli, const peal_fabric *fabric, const peal_request *r
     CLI_TRY(plan_table(cli, fabric, request, action, skip, loud, &table));
     if (!table)
         return EXIT_YES;
-    int code = lower_or_compile(cli, fabric, table);
+    int code = launch_slices(cli) ? slice_table(fabric, cli->launch->rank, PEAL_EVERY_ROW, &table)
+                                  : lower_or_compile(cli, fabric, table);
     if (code == EXIT_YES)
         return add_table(to, table);
     peal_table_destroy(table);
     return code;
 }
 
+/* --rank. */
 static int make_slice(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
                       const struct action *action, int *skip, uint32_t row, peal_table **to)
 {
     peal_table *table;
+    uint32_t rank = 0;
+    CLI_TRY(cli_u32(cli, OPT_RANK, &rank));
     CLI_TRY(plan_table(cli, fabric, request, action, skip, 1, &table));
     if (!table)
         return EXIT_YES;
-    int code = slice_table(cli, fabric, row, &table);
+    int code = slice_table(fabric, rank, row, &table);
     if (code == EXIT_YES)
         return add_table(to, table);
     peal_table_destroy(table);
@@ -291,7 +293,7 @@ int check_decided(const struct cli *cli, const peal_table *table)
         OPT_ALGORITHM, OPT_CHANNELS,   OPT_GATEWAYS,      OPT_TILE,    OPT_SCRATCH, OPT_ENGINE,
         OPT_SM_PRICE,  OPT_NCCL_GRAPH, OPT_DETERMINISTIC, OPT_MAX_SMS, OPT_ZERO_SM, OPT_GROUP,
         OPT_SIBLINGS,  OPT_GRID,       OPT_AXIS,          OPT_INCAST,  OPT_LEVELS,  OPT_INNER,
-        OPT_OUTER,     OPT_WIRE,       OPT_DEPTH,         OPT_POLICY};
+        OPT_OUTER,     OPT_WIRE,       OPT_DEPTH,         OPT_POLICY,  OPT_SLICE};
     peal_table_info info = {.size = sizeof info};
     uint32_t ranks;
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));

@@ -155,6 +155,21 @@ static void json_record(json_t *object, const struct record *record)
     json_text(child, "expected", first->wanted);
 }
 
+/* Those that carried anything. */
+static void json_carried(json_t *list, const peal_counter *counter)
+{
+    for (uint32_t t = 0; t < PEAL_TRANSPORT_COUNT; t++) {
+        const peal_carried *carried = &counter->carried[t];
+        if (!carried->calls)
+            continue;
+        json_t *item = json_item(list);
+        json_text(item, "transport", peal_transport_name((peal_transport)t));
+        json_count(item, "calls", carried->calls);
+        json_count(item, "bytes", carried->bytes);
+        json_number(item, "time_us", carried->time_us);
+    }
+}
+
 /* Of rank 0; rows that were not called are left out. */
 static void json_counters(json_t *list, const struct run *run)
 {
@@ -174,6 +189,7 @@ static void json_counters(json_t *list, const struct run *run)
         json_count(item, "staged", counter->staged);
         json_count(item, "attached", counter->attached);
         json_number(item, "time_us", counter->time_us);
+        json_carried(json_list(item, "transports"), counter);
     }
 }
 

@@ -134,8 +134,10 @@ static int reach(struct peal_comm *comm, const struct rt_operand *operand, int w
     const struct rt_board *board = rt_board(comm->base, &comm->layout, operand->rank);
     uintptr_t base = (uintptr_t)atomic_load_explicit(&board->base, memory_order_relaxed);
     uintptr_t there = (uintptr_t)at - (uintptr_t)comm->base + base;
-    if (transfer(comm, operand->rank, writes, here, there, bytes))
+    if (transfer(comm, operand->rank, writes, here, there, bytes)) {
+        comm->carried[PEAL_TRANSPORT_CMA] += bytes;
         return 1;
+    }
     comm->lost = operand->rank;
     return 0;
 }

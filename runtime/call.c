@@ -134,8 +134,9 @@ static inline void end(peal_comm *comm, struct rt_row *row)
     }
     row->calls++;
     row->moved_bytes += row->message_bytes;
-    if (comm->measures)
-        row->time_ns += rt_now_ns() - comm->begun;
+    uint64_t ns = comm->measures ? rt_now_ns() - comm->begun : 0;
+    row->time_ns += ns;
+    rt_carried_end(comm, row, ns);
     rt_ahead_end(comm, row);
     if (comm->call % 0x40000000u < 2 * PLAN_AHEAD && comm->call > 2 * PLAN_AHEAD)
         forget_packets(comm);

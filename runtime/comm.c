@@ -124,7 +124,10 @@ static peal_status meet(struct peal_comm *comm, struct peal_hash128 digest, peal
 static void set_patience(struct peal_comm *comm)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t threads = comm->nranks * (comm->worker ? 2u : 1u);
+    uint32_t each = 1u + (comm->worker != NULL) + (comm->far != NULL);
+    uint32_t threads = 0; /* of this host */
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        threads += rt_is_far(comm, r) ? 0 : each;
     comm->crowded = processors > 0 && threads > (unsigned long)processors;
     comm->spin = comm->crowded ? 1 : SPIN_POLLS;
 }

@@ -176,6 +176,11 @@ struct rt_row {
     uint64_t staged;      /* calls */
     uint64_t attached;
     uint64_t time_ns; /* while the comm measures */
+    struct rt_carried {
+        uint64_t calls;
+        uint64_t bytes;
+        uint64_t time_ns;
+    } carried[PEAL_TRANSPORT_COUNT];
 
     /* What depends on the arguments, kept from the last call of this row. */
     int known;
@@ -196,8 +201,9 @@ struct rt_row {
     const kern_fold_fn *fold; /* by shape */
     kern_fold_fn fold_stream;
     uint32_t divisor;
-    int stream;      /* the message is larger than the caches */
-    uint64_t key[2]; /* digest of the call but for its number; [1]: in place */
+    int stream;          /* the message is larger than the caches */
+    uint64_t near_bytes; /* between this rank and others of its host; alltoallv: of full blocks */
+    uint64_t key[2];     /* digest of the call but for its number; [1]: in place */
 };
 
 /* What is asked for, but for the buffers. */
@@ -293,6 +299,7 @@ struct peal_comm {
     uint32_t packet_sources; /* most packets or wire slots one step reads */
     int failed;
     uint64_t calls;
+    uint64_t carried[PEAL_TRANSPORT_COUNT]; /* in the call under way, but by memory: bytes */
     int measures;
     uint64_t begun;      /* when the present call was, if so */
     uint32_t generation; /* of the table: how often it was to be replaced */
@@ -373,6 +380,12 @@ peal_status rt_find(const struct peal_comm *comm, struct rt_args args, struct rt
 /* ---- stage.c: private buffers; comm->in and out are the caller's */
 peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag);
 void rt_unstage(struct peal_comm *comm, const struct rt_row *row);
+
+/* ---- carried.c: what a call has moved, by transport */
+/* Bytes that a call of this row moves between this rank and others of its host. */
+uint64_t rt_near_bytes(const struct peal_comm *comm, const struct rt_row *row);
+/* Behind a call, which took so long; 0: not known. */
+void rt_carried_end(struct peal_comm *comm, struct rt_row *row, uint64_t ns);
 
 /* ---- gauge.c: whether ranks share a cache, and how large it is */
 uint64_t rt_cache_bytes(void);

@@ -210,14 +210,18 @@ peal_status rt_pass(struct peal_comm *comm, struct rt_row *row, struct rt_progre
         progress->running = 1;
         return PEAL_OK;
     }
+    rt_far_hold(comm, row);
     for (uint32_t i = 0; i < row->nlanes; i++) {
         struct rt_lane *lane = &row->lanes[i];
         enum outcome outcome = comm->trace ? run_lane(comm, row, lane, 1, &progress->moved)
                                            : run_lane(comm, row, lane, 0, &progress->moved);
-        if (outcome == STRANGE || outcome == LOST)
+        if (outcome == STRANGE || outcome == LOST) {
+            rt_far_flush(comm);
             return broken(comm, row, &row->lanes[i], outcome, diag);
+        }
         progress->running += outcome == BLOCKED;
     }
+    rt_far_flush(comm);
     if (progress->moved)
         comm->polls = 0;
     return PEAL_OK;

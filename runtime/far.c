@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define WONDER_NS 50000000u /* between questions of those who look on */
+
 /* ---- which plans can */
 
 static int crosses(const struct rt_job *job, uint32_t a, uint32_t b)
@@ -173,12 +175,16 @@ static peal_status fill(struct rt_far *far, struct rt_job *job)
 {
     far->ctx = job->ctx;
     far->job = job;
+    if (pthread_mutex_init(&far->asking, NULL) != 0)
+        return PEAL_ERR_MEMORY;
+    far->can_ask = 1;
     far->is_far = peal_calloc(job->ctx, job->nranks, 1);
     far->by_rdma = peal_calloc(job->ctx, job->nranks, 1);
     far->sent = peal_calloc(job->ctx, job->nranks, sizeof *far->sent);
+    far->offers = peal_calloc(job->ctx, job->nranks, sizeof *far->offers);
     for (uint32_t r = 0; far->is_far && r < job->nranks; r++)
         far->is_far[r] = (uint8_t)crosses(job, r, job->rank);
-    return far->is_far && far->by_rdma && far->sent ? PEAL_OK : PEAL_ERR_MEMORY;
+    return far->is_far && far->by_rdma && far->sent && far->offers ? PEAL_OK : PEAL_ERR_MEMORY;
 }
 
 static peal_status make_transports(struct rt_far *far, const struct rt_rdma_ask *ask,
@@ -239,9 +245,12 @@ void rt_far_free(struct rt_far *far)
         return;
     if (far->transport)
         far->transport->free(far->transport);
+    if (far->can_ask)
+        (void)pthread_mutex_destroy(&far->asking);
     peal_free(far->ctx, far->is_far, far->job->nranks);
     peal_free(far->ctx, far->by_rdma, far->job->nranks);
     peal_free(far->ctx, far->sent, far->job->nranks * sizeof *far->sent);
+    peal_free(far->ctx, far->offers, far->job->nranks * sizeof *far->offers);
     peal_free(far->ctx, far, sizeof *far);
 }
 
@@ -321,8 +330,27 @@ peal_status peal_world_link(const peal_world *world, uint32_t rank, peal_link_st
         full.puts = atomic_load_explicit(&far->sent[rank].puts, memory_order_relaxed);
         full.bytes = atomic_load_explicit(&far->sent[rank].bytes, memory_order_relaxed);
         full.signals = atomic_load_explicit(&far->sent[rank].signals, memory_order_relaxed);
+        full.writes = atomic_load_explicit(&far->sent[rank].writes, memory_order_relaxed);
     }
     return peal_export(state, &full, sizeof full);
+}
+
+static void set_answers(struct rt_far *far, int answers)
+{
+    (void)pthread_mutex_lock(&far->asking);
+    far->answers = answers;
+    (void)pthread_mutex_unlock(&far->asking);
+}
+
+void rt_far_wonder(struct rt_far *far)
+{
+    uint64_t now = rt_now_ns();
+    (void)pthread_mutex_lock(&far->asking);
+    if (far->answers && now - far->asked_ns > WONDER_NS) {
+        far->asked_ns = now;
+        far->transport->ask(far->transport);
+    }
+    (void)pthread_mutex_unlock(&far->asking);
 }
 
 /* Far ranks' boards say where their buffers are: in ranges that transports understand. Plans do
@@ -332,22 +360,28 @@ peal_status rt_far_start(struct peal_comm *comm, peal_diag *diag)
     struct rt_far *far = comm->far;
     if (!far)
         return PEAL_OK;
-    for (uint32_t r = 0; r < comm->nranks; r++)
-        if (far->is_far[r])
-            atomic_store_explicit(&rt_board(comm->base, &comm->layout, r)->out, FAR_OUT,
-                                  memory_order_relaxed);
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        struct rt_board *board = rt_board(comm->base, &comm->layout, r);
+        if (!far->is_far[r])
+            continue;
+        atomic_store_explicit(&board->out, FAR_OUT, memory_order_relaxed);
+        atomic_store_explicit(&board->joined, 2, memory_order_release);
+    }
     if (far->comm)
         return peal_fail(diag, PEAL_ERR_ARG, "a joined world is for one comm");
     far->comm = comm;
     peal_status status = far->transport->start(far->transport, comm, diag);
     if (status != PEAL_OK)
         far->comm = NULL;
+    else
+        set_answers(far, 1);
     return status;
 }
 
 void rt_far_stop(struct peal_comm *comm)
 {
     if (comm->far && comm->far->comm == comm) {
+        set_answers(comm->far, 0);
         comm->far->transport->stop(comm->far->transport);
         comm->far->comm = NULL;
     }
@@ -415,14 +449,16 @@ void rt_far_sent(struct rt_far *far, uint32_t rank, uint64_t bytes)
     add(bytes ? &sent->puts : &sent->signals, 1);
 }
 
-static void count_put(struct rt_far *far, uint32_t rank, const struct rt_piece *pieces,
+static void count_put(struct peal_comm *comm, uint32_t rank, const struct rt_piece *pieces,
                       uint32_t count)
 {
+    struct rt_far *far = comm->far;
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < count; i++)
         bytes += pieces[i].bytes;
     add(&far->sent[rank].puts, 1);
     add(&far->sent[rank].bytes, bytes);
+    comm->carried[far->by_rdma[rank] ? PEAL_TRANSPORT_RDMA : PEAL_TRANSPORT_TCP] += bytes;
 }
 
 int rt_far_move(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
@@ -449,7 +485,7 @@ int rt_far_move(struct peal_comm *comm, const struct rt_row *row, struct rt_lane
         struct rt_piece *pieces = row->pieces + step->pieces + (size_t)i * (step->more + 1);
         if (!counts[i])
             continue;
-        count_put(comm->far, dst[i].rank, pieces, counts[i]);
+        count_put(comm, dst[i].rank, pieces, counts[i]);
         via->put(via, dst[i].rank, event, pieces, counts[i]);
     }
     return 1;

@@ -44,6 +44,9 @@ struct far_transport {
     void (*signal)(struct far_transport *self, uint32_t rank, uint32_t sem, uint32_t count,
                    uint32_t digest);
 
+    /* While far->holds, what is put may wait for this. NULL: nothing waits. */
+    void (*flush)(struct far_transport *self);
+
     /* Of a call: its output, which peers may write, before peers are told of the call; and behind
      * that, when comm->stamp is the call's. NULL: `out` and `out_bytes` are enough. */
     peal_status (*enter)(struct far_transport *self, char *out, uint64_t bytes, peal_diag *diag);
@@ -71,31 +74,45 @@ struct far_landing {
     int (*raise)(struct far_landing *self, uint32_t rank, uint32_t sem, uint64_t word);
 };
 
+/* Of a call of so few bytes no step takes long: what its lanes have for a peer waits until none of
+ * them can go on, and leaves together. */
+#define FAR_HOLD_BYTES (64u << 10)
+
 /* What this rank has sent to another: by the calling thread, for any. */
 struct rt_sent {
     rt_word puts;
     rt_word bytes;
     rt_word signals;
+    rt_word writes; /* of the transport: how often some of these went out together; 0: not known */
 };
 
 struct rt_far {
     peal_ctx *ctx;
     struct rt_job *job;
-    struct rt_sent *sent; /* by rank */
-    uint8_t *by_rdma;     /* by rank; else by TCP */
-    char device[64];      /* this rank's, where any is */
-    char why[128];        /* a clause: why not all are, where the plan asks for it */
-    uint32_t links_rdma;  /* of all ranks, of this world: links by either, each from both ends */
+    struct rt_sent *sent;        /* by rank, */
+    struct peal_hash128 *offers; /* and for replace.c */
+    uint8_t *by_rdma;            /* by rank; else by TCP */
+    char device[64];             /* this rank's, where any is */
+    char why[128];               /* a clause: why not all are, where the plan asks for it */
+    uint32_t links_rdma; /* of all ranks, of this world: links by either, each from both ends */
     uint32_t links_tcp;
     struct far_transport *transport; /* to all far ranks */
     struct far_transport *tcp;       /* the one over TCP, in it or itself: what it brings, lands */
     _Atomic(struct far_landing *) landing; /* here; NULL: in the segment */
     uint8_t *is_far;                       /* by rank */
     struct peal_comm *comm;                /* NULL: none is running */
+    pthread_mutex_t asking;                /* over the next two */
+    int can_ask;                           /* it has been made */
+    int answers;       /* the transport is there to be asked where ranks stand, */
+    uint64_t asked_ns; /* and was last */
     /* The output of the call under way, which peers may write: by the calling thread, for the
      * transport's. 0 bytes between calls. */
     _Atomic uint64_t out;
     _Atomic uint64_t out_bytes;
+    int holds; /* while lanes have their turn; the calling thread's, as is the next */
+    uint32_t news_seen;
+    _Atomic uint32_t news; /* counts what peers have made happen here */
+    _Atomic uint32_t sleeps;
 };
 
 /* ---- far.c */
@@ -144,6 +161,22 @@ static inline void rt_far_offer(struct peal_comm *comm)
         comm->far->transport->offer(comm->far->transport);
 }
 
+/* The lanes have their turn, and have had it. */
+static inline void rt_far_hold(struct peal_comm *comm, const struct rt_row *row)
+{
+    if (comm->far)
+        comm->far->holds = row->message_bytes <= FAR_HOLD_BYTES;
+}
+
+static inline void rt_far_flush(struct peal_comm *comm)
+{
+    if (!comm->far)
+        return;
+    comm->far->holds = 0;
+    if (comm->far->transport->flush)
+        comm->far->transport->flush(comm->far->transport);
+}
+
 static inline void rt_far_leave(struct peal_comm *comm)
 {
     if (comm->far)
@@ -157,9 +190,19 @@ static inline void rt_far_cut(struct peal_comm *comm)
         comm->far->transport->cut(comm->far->transport);
 }
 
+/* ---- far_nap.c: the calling thread's sleep while other hosts take their time */
+/* The transport's threads: something came that the calling thread may wait for. */
+void rt_far_news(struct rt_far *far);
+/* The calling thread, between two polls in vain: sleeps until there is news since the last time,
+ * but not longer than a part of what it has waited. */
+void rt_far_nap(struct rt_far *far, uint64_t waited_ns);
+
+/* ---- far.c */
 /* Tells all hosts what has ended the world here. comm: the one that is running, or a copy. */
 void rt_far_fail(struct peal_comm *comm, const struct rt_error *error);
 void rt_far_ask(struct peal_comm *comm);
+/* The same of anybody who may look at the boards: not too often, nor when none is running. */
+void rt_far_wonder(struct rt_far *far);
 enum far_state rt_far_state(const struct peal_comm *comm, uint32_t rank, uint64_t *heard_ns);
 
 /* Counts a transfer or, with `bytes` 0, a signal to a rank. */

@@ -70,8 +70,9 @@ int frame_check(const struct frame *frame, const struct frame_bounds *bounds)
         return ack_fits(frame, bounds);
     case FRAME_ERROR:
         return bounds->stream == 0 && frame->bytes == sizeof(struct rt_error);
-    case FRAME_ASK:
     case FRAME_STATUS:
+        return bounds->stream == 0 && frame->bytes == sizeof(struct frame_wait);
+    case FRAME_ASK:
     case FRAME_BYE:
         return bounds->stream == 0 && frame->bytes == 0;
     default:

@@ -11,7 +11,7 @@
  * ack                              data in place so far
  * error                                                               struct rt_error
  * ask
- * status   last call returned from call, digest above   lane, step
+ * status   last call returned from call, digest above   lane, step    struct frame_wait
  * bye      1: answers the other's  last call returned from
  */
 #ifndef PEAL_RUNTIME_FRAME_H
@@ -44,6 +44,12 @@ struct frame {
 };
 _Static_assert(sizeof(struct frame) == 48, "the form on the wire");
 _Static_assert(sizeof(struct rt_error) <= FRAME_BODY_MAX, "an error fits");
+
+/* In a status: the call in which the rank has waited for long, and for whom. */
+struct frame_wait {
+    uint32_t call;
+    uint32_t awaited;
+};
 
 /* What a peer may name. */
 struct frame_bounds {

@@ -135,6 +135,7 @@ static void learn(const struct peal_comm *comm, struct rt_row *row, const struct
         row->trips = count_trips(row);
         if (row->blocks > 1)
             place_operands(row);
+        row->near_bytes = rt_near_bytes(comm, row);
     }
     learn_kernels(comm, row);
     make_keys(row);

@@ -64,6 +64,7 @@ static void serve(struct net *net, struct net_stream *stream, uint32_t events)
         (void)pthread_mutex_lock(&net->lock);
         net_pump(net, stream->peer);
         (void)pthread_mutex_unlock(&net->lock);
+        rt_far_news(net->far); /* sources may be free */
     }
     if (!(events & ~(uint32_t)EPOLLOUT))
         return;
@@ -105,15 +106,35 @@ static int net_room(struct far_transport *self, uint32_t rank, uint32_t items)
     return room;
 }
 
-/* At once as far as the socket takes it. A word waits for the signal behind it. */
+/* At once as far as the socket takes it, unless more is to come. A word waits for the signal behind
+ * it. */
 static void put_item(struct far_transport *self, uint32_t rank, const struct net_item *item)
 {
     struct net *net = net_of(self);
     struct net_peer *peer = peer_of(self, rank);
     (void)pthread_mutex_lock(&net->lock);
+    if (net->far->holds && !peer->held && peer->head == peer->tail) {
+        peer->held = 1;
+        net->held[net->nheld++] = rank;
+    }
     peer->queue[peer->tail++ % NET_QUEUE] = *item;
-    if (item->kind != FRAME_STORE)
+    if (!peer->held && item->kind != FRAME_STORE)
         net_pump(net, peer);
+    (void)pthread_mutex_unlock(&net->lock);
+}
+
+static void net_flush(struct far_transport *self)
+{
+    struct net *net = net_of(self);
+    if (!net->nheld)
+        return;
+    (void)pthread_mutex_lock(&net->lock);
+    for (uint32_t i = 0; i < net->nheld; i++) {
+        struct net_peer *peer = &net->peers[net->held[i]];
+        peer->held = 0;
+        net_pump(net, peer);
+    }
+    net->nheld = 0;
     (void)pthread_mutex_unlock(&net->lock);
 }
 
@@ -147,6 +168,7 @@ static void net_cut_all(struct far_transport *self)
     (void)pthread_mutex_lock(&net->lock);
     for (uint32_t r = 0; r < net->nranks; r++)
         net_cut(&net->peers[r]);
+    net->nheld = 0;
     (void)pthread_mutex_unlock(&net->lock);
 }
 
@@ -274,6 +296,7 @@ static void net_free(struct far_transport *self)
         peal_free(ctx, peer->queue, NET_QUEUE * sizeof *peer->queue);
     }
     peal_free(ctx, net->peers, net->nranks * sizeof *net->peers);
+    peal_free(ctx, net->held, net->nranks * sizeof *net->held);
     (void)pthread_mutex_destroy(&net->lock);
     (void)pthread_mutex_destroy(&net->hearing);
     peal_free(ctx, net, sizeof *net);
@@ -329,6 +352,7 @@ static const struct far_transport methods = {
     .put = net_put,
     .store = net_store,
     .signal = net_signal,
+    .flush = net_flush,
     .cut = net_cut_all,
     .tell = net_tell,
     .ask = net_ask,
@@ -349,7 +373,8 @@ peal_status rt_net_make(struct rt_far *far, int *links, peal_diag *diag,
     net->poll = net->wake = -1;
     net->nranks = far->job->nranks;
     net->peers = peal_calloc(far->ctx, net->nranks, sizeof *net->peers);
-    int made = net->peers != NULL;
+    net->held = peal_calloc(far->ctx, net->nranks, sizeof *net->held);
+    int made = net->peers != NULL && net->held != NULL;
     for (uint32_t r = 0; made && r < net->nranks; r++)
         made = make_peer(net, r);
     if (!made) {

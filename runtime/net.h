@@ -7,7 +7,9 @@
  * although several sockets carry them.
  *
  * The calling thread sends as much as the sockets take and never waits. One thread for each comm
- * receives, acknowledges, and sends what was left.
+ * receives, acknowledges, and sends what was left. Frames leave in trains, as many as there are by
+ * one system call: what the lanes of a small call have for a peer is held until none of them can go
+ * on (far.h), so their data and signals are a train, and mostly one packet.
  */
 #ifndef PEAL_RUNTIME_NET_H
 #define PEAL_RUNTIME_NET_H
@@ -17,6 +19,7 @@
 #define NET_QUEUE 1024u        /* of a peer; a power of two */
 #define NET_WINDOW 64u         /* data frames of a stream not yet acknowledged; a power of two */
 #define NET_BUFFER (64u << 10) /* read at once, but for large bodies */
+#define NET_TRAIN 16u          /* frames */
 
 struct net_item {
     uint32_t kind; /* FRAME_DATA, _STORE, _SIGNAL */
@@ -27,6 +30,13 @@ struct net_item {
     uint64_t word;
 };
 
+struct net_frame {
+    struct frame head;
+    const char *body;
+    struct rt_event *frees; /* its transfer's sources are free behind this frame; NULL: none's */
+    char small[FRAME_BODY_MAX];
+};
+
 struct net_stream {
     int fd;
     uint32_t index;
@@ -35,14 +45,14 @@ struct net_stream {
     int stalled; /* stream 0: a signal waits for data on others */
     int closed;
 
-    /* the frame being sent */
-    struct frame head;
-    char small[FRAME_BODY_MAX];
-    char *spare; /* what is left of a frame's data when a call has failed */
-    const char *body;
-    size_t sent;            /* of head and body */
-    size_t total;           /* 0: none */
-    struct rt_event *frees; /* its transfer's sources are free behind this frame */
+    /* the frames being sent: made when the last are out */
+    struct net_frame train[NET_TRAIN];
+    uint32_t next; /* of them, the first that is not out */
+    uint32_t frames;
+    uint32_t items; /* that began in this train */
+    size_t sent;    /* of the next, head and body */
+    size_t loaded;  /* bytes of data in the train: at most FRAME_DATA_MAX */
+    char *spare;    /* what is left of them when a call has failed: FRAME_DATA_MAX bytes */
 
     struct rt_event *flight[NET_WINDOW]; /* of data frames, by number */
     uint64_t data_sent;
@@ -71,6 +81,7 @@ struct net_peer {
     uint32_t piece; /* of the item at the head, */
     size_t offset;  /* and in it */
     uint8_t owes_error, owes_ask, owes_status, owes_bye, owes_answer;
+    uint8_t held; /* what is in the queue waits for net_flush */
     uint8_t bye_answered;
     uint8_t left; /* it has said good-bye */
     uint8_t gone;
@@ -86,6 +97,8 @@ struct net {
     pthread_mutex_t hearing; /* held while something is received; before `lock` */
     int deaf;                /* under it: a call has failed, data is dropped */
     pthread_mutex_t lock;    /* over all that is sent, and events */
+    uint32_t *held;          /* peers that are; as many as ranks. Of the calling thread */
+    uint32_t nheld;
     pthread_t thread;
     int poll;
     int wake;

@@ -82,6 +82,7 @@ static enum took raise_sem(const struct net *net, const struct net_peer *peer,
                    : DAMAGED;
     rt_word *cell = rt_sem(comm->base, &comm->layout, comm->rank, peer->rank, (uint32_t)frame->at);
     rt_raise(cell, (uint32_t)frame->a, (uint32_t)(frame->a >> 32));
+    rt_far_news(net->far);
     return TOOK;
 }
 
@@ -98,12 +99,16 @@ static int is_behind(const struct net_peer *peer, const char *body)
 }
 
 static void note_status(const struct net *net, const struct net_peer *peer,
-                        const struct frame *frame)
+                        const struct frame *frame, const char *body)
 {
+    struct frame_wait wait;
+    memcpy(&wait, body, sizeof wait);
     const struct peal_comm *comm = net->comm;
     struct rt_board *board = rt_board(comm->base, &comm->layout, peer->rank);
     atomic_store_explicit(&board->lane, (uint32_t)(frame->b >> 32), memory_order_relaxed);
     atomic_store_explicit(&board->step, (uint32_t)frame->b, memory_order_relaxed);
+    atomic_store_explicit(&board->awaited, wait.awaited, memory_order_relaxed);
+    atomic_store_explicit(&board->waiting, wait.call, memory_order_release);
     atomic_store_explicit(&board->done, (uint32_t)frame->at, memory_order_release);
     atomic_store_explicit(&board->call, frame->a, memory_order_release);
 }
@@ -142,6 +147,8 @@ static void answer(struct net *net, struct net_peer *peer, const struct frame *f
         peer->owes_status = 1;
     net_pump(net, peer);
     (void)pthread_mutex_unlock(&net->lock);
+    if (frame->kind == FRAME_ACK)
+        rt_far_news(net->far);
 }
 
 static enum took take_small(struct net *net, struct net_stream *stream, const char *body)
@@ -159,7 +166,7 @@ static enum took take_small(struct net *net, struct net_stream *stream, const ch
         note_error(net, body);
         return TOOK;
     case FRAME_STATUS:
-        note_status(net, peer, frame);
+        note_status(net, peer, frame, body);
         return TOOK;
     default:
         answer(net, peer, frame, stream);

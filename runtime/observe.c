@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a comm has done, step by step and call by call, and where the ranks of a world stand. */
 #include "clock.h"
-#include "comm.h"
+#include "far.h"
 
 /* ---- counters */
 
@@ -12,6 +12,9 @@ peal_status peal_comm_measure(peal_comm *comm, int on)
     comm->measures = on != 0;
     return PEAL_OK;
 }
+
+_Static_assert(PEAL_TRANSPORT_COUNT == sizeof((peal_counter *)0)->carried / sizeof(peal_carried),
+               "a counter has all transports");
 
 peal_status peal_comm_counter(const peal_comm *comm, uint32_t index, peal_counter *counter)
 {
@@ -30,6 +33,10 @@ peal_status peal_comm_counter(const peal_comm *comm, uint32_t index, peal_counte
                          .attached = row->attached,
                          .time_us = (double)row->time_ns / 1e3};
     peal_copy_text(full.algorithm, sizeof full.algorithm, row->algorithm);
+    for (uint32_t t = 0; t < PEAL_TRANSPORT_COUNT; t++)
+        full.carried[t] = (peal_carried){.calls = row->carried[t].calls,
+                                         .bytes = row->carried[t].bytes,
+                                         .time_us = (double)row->carried[t].time_ns / 1e3};
     return peal_export(counter, &full, sizeof full);
 }
 
@@ -121,7 +128,10 @@ peal_status peal_world_rank(const peal_world *world, uint32_t rank, peal_rank_st
 {
     if (!world || !state || rank >= world->segment.layout.nranks)
         return PEAL_ERR_ARG;
+    const struct rt_far *far = world->job ? world->job->far : NULL;
     struct rt_board *board = rt_board(world->segment.base, &world->segment.layout, rank);
+    if (far && far->is_far[rank])
+        rt_far_wonder(world->job->far);
     peal_rank_state full = {.size = sizeof full, .awaited = UINT32_MAX};
     full.joined = atomic_load_explicit(&board->joined, memory_order_acquire) == 2;
     full.pid = atomic_load_explicit(&board->pid, memory_order_relaxed);

@@ -122,8 +122,7 @@ static void take_lock(struct rt_queue *queue)
 
 /* ---- the thread */
 
-#define PASSES 64 /* before it looks whether anybody wants the lock */
-
+/* Gives the lock to whoever wants it behind each pass: in one it may nap. */
 static void *progress_main(void *argument)
 {
     struct peal_comm *comm = argument;
@@ -135,8 +134,10 @@ static void *progress_main(void *argument)
             (void)pthread_cond_wait(&queue->changed, &queue->lock);
             continue;
         }
-        for (int i = 0; i < PASSES && queue->head == before; i++)
+        do
             (void)advance(comm, 1);
+        while (queue->head == before &&
+               !atomic_load_explicit(&queue->asking, memory_order_relaxed));
         if (queue->head != before)
             (void)pthread_cond_broadcast(&queue->changed);
         if (!atomic_load_explicit(&queue->asking, memory_order_relaxed))

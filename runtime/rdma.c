@@ -67,6 +67,7 @@ static int serve(struct rdma *rdma)
             rdma_pump(rdma, &rdma->peers[r]);
     }
     (void)pthread_mutex_unlock(&rdma->lock);
+    rt_far_news(rdma->far);
     return 1;
 }
 
@@ -161,6 +162,14 @@ static void rdma_signal(struct far_transport *self, uint32_t rank, uint32_t sem,
         rdma->tcp->signal(rdma->tcp, rank, sem, count, digest);
     else
         put_item(rdma, rank, &item);
+}
+
+/* Of what goes by RDMA nothing waits. */
+static void rdma_flush(struct far_transport *self)
+{
+    struct rdma *rdma = rdma_of(self);
+    if (rdma->tcp->flush)
+        rdma->tcp->flush(rdma->tcp);
 }
 
 /* ---- the output of a call */
@@ -392,6 +401,7 @@ static const struct far_transport methods = {
     .put = rdma_put,
     .store = rdma_store,
     .signal = rdma_signal,
+    .flush = rdma_flush,
     .enter = rdma_enter,
     .offer = rdma_offer,
     .cut = rdma_cut,

@@ -2,7 +2,7 @@
 /* Another table between two calls. All ranks make ready, tell each other which table they have, and
  * take it if it is one; counters of semaphores and calls go on. */
 #include "clock.h"
-#include "comm.h"
+#include "far.h"
 
 /* Offers of two generations: nobody is two ahead, since he waits for all in between. */
 static rt_word *offer_of(struct rt_board *board, uint32_t generation)
@@ -31,35 +31,79 @@ static peal_status hear(struct peal_comm *comm, uint32_t rank, uint32_t generati
 }
 
 /* The same verdict on all ranks, from what all have offered. */
-static peal_status compare(struct peal_comm *comm, uint32_t generation, peal_diag *diag)
+static peal_status compare(struct peal_hash128 offer, uint32_t rank, struct peal_hash128 *first,
+                           peal_diag *diag)
 {
-    uint64_t first[2] = {0, 0};
-    for (uint32_t r = 0; r < comm->nranks; r++) {
-        rt_word *offer = offer_of(rt_board(comm->base, &comm->layout, r), generation);
-        uint64_t low = atomic_load_explicit(&offer[0], memory_order_relaxed);
-        uint64_t high = atomic_load_explicit(&offer[1], memory_order_relaxed);
-        if (r == 0)
-            first[0] = low, first[1] = high;
-        if (!low && !high)
-            return peal_fail(diag, PEAL_ERR_MISMATCH, "rank %u cannot take its new table", r);
-        if (low != first[0] || high != first[1])
-            return peal_fail(diag, PEAL_ERR_MISMATCH, "rank %u has another new table than rank 0",
-                             r);
-    }
+    if (rank == 0)
+        *first = offer;
+    if (!offer.low && !offer.high)
+        return peal_fail(diag, PEAL_ERR_MISMATCH, "rank %u cannot take its new table", rank);
+    if (offer.low != first->low || offer.high != first->high)
+        return peal_fail(diag, PEAL_ERR_MISMATCH, "rank %u has another new table than rank 0",
+                         rank);
     return PEAL_OK;
 }
 
-static peal_status agree(struct peal_comm *comm, struct peal_hash128 digest, peal_diag *diag)
+/* All share memory. */
+static peal_status agree_near(struct peal_comm *comm, struct peal_hash128 digest, peal_diag *diag)
 {
     uint32_t generation = ++comm->generation;
     rt_word *offer = offer_of(comm->board, generation);
     uint64_t deadline = rt_now_ns() + (uint64_t)comm->timeout_ms * 1000000u;
+    struct peal_hash128 first;
     atomic_store_explicit(&offer[0], digest.low, memory_order_relaxed);
     atomic_store_explicit(&offer[1], digest.high, memory_order_relaxed);
     atomic_store_explicit(&comm->board->offers, generation, memory_order_release);
     for (uint32_t r = 0; r < comm->nranks; r++)
         PEAL_TRY(hear(comm, r, generation, deadline, diag));
-    return compare(comm, generation, diag);
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        struct peal_hash128 other;
+        offer = offer_of(rt_board(comm->base, &comm->layout, r), generation);
+        other.low = atomic_load_explicit(&offer[0], memory_order_relaxed);
+        other.high = atomic_load_explicit(&offer[1], memory_order_relaxed);
+        PEAL_TRY(compare(other, r, &first, diag));
+    }
+    return PEAL_OK;
+}
+
+/* Through the star in which the job met; a rank that is lost on the way ends the comm. */
+static peal_status agree_far(struct peal_comm *comm, struct peal_hash128 digest, peal_diag *diag)
+{
+    struct rt_job *job = comm->far->job;
+    struct peal_hash128 *offers = comm->far->offers, first;
+    peal_status status = rt_job_agree(job, PEAL_OK, diag);
+    if (status == PEAL_OK)
+        status = rt_job_exchange(job, &digest, sizeof digest, offers, diag);
+    if (status != PEAL_OK) {
+        peal_comm_abort(comm);
+        comm->failed = 1;
+        return status;
+    }
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        PEAL_TRY(compare(offers[r], r, &first, diag));
+    return PEAL_OK;
+}
+
+/* Transfers that the calls have left behind: they refer to the old programs until they have been
+ * acknowledged. */
+static peal_status settle(struct peal_comm *comm, peal_diag *diag)
+{
+    uint64_t deadline = rt_now_ns() + (uint64_t)comm->timeout_ms * 1000000u;
+    for (uint32_t i = 0; i < comm->nrows; i++) {
+        struct rt_row *row = &comm->rows[i];
+        for (uint32_t e = 0; row->events && e < row->nlanes * PLAN_EVENTS_MAX; e++) {
+            rt_half *delivered = &row->events[e].delivered;
+            while (atomic_load_explicit(delivered, memory_order_acquire) != row->events[e].issued) {
+                if (rt_world_failed(comm))
+                    return rt_failure(comm, diag);
+                if (rt_now_ns() > deadline)
+                    return peal_fail(diag, PEAL_ERR_TIMEOUT,
+                                     "transfers of earlier calls are still under way");
+                rt_sleep_us(20);
+            }
+        }
+    }
+    return PEAL_OK;
 }
 
 /* All that can fail on this rank alone. */
@@ -70,6 +114,9 @@ static peal_status make_ready(struct peal_comm *comm, peal_table *table, struct 
         return peal_fail(diag, PEAL_ERR_ARG, "a table of %u ranks for %u", table->nranks,
                          comm->nranks);
     PEAL_TRY(rt_table_check(comm->world, table, comm->rank, digest, diag));
+    if (comm->far)
+        PEAL_TRY(rt_far_check(comm->far->job, table, diag));
+    PEAL_TRY(settle(comm, diag));
     PEAL_TRY(rt_rows_make(next, table, diag));
     if (comm->attaches)
         PEAL_TRY(rt_attach_buffer(next, diag));
@@ -83,8 +130,6 @@ peal_status peal_comm_replace(peal_comm *comm, peal_table *table, peal_diag *dia
         return peal_fail(diag, PEAL_ERR_ARG, "a comm and a table are needed");
     if (comm->lined)
         return peal_fail(diag, PEAL_ERR_ARG, "calls are outstanding, or a thread sees to them");
-    if (comm->far)
-        return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "ranks are on several hosts");
     if (comm->failed || rt_world_failed(comm))
         return rt_failure(comm, diag);
     struct peal_comm next = *comm;
@@ -92,7 +137,8 @@ peal_status peal_comm_replace(peal_comm *comm, peal_table *table, peal_diag *dia
     peal_status own = make_ready(comm, table, &next, &digest, diag);
     if (own != PEAL_OK)
         digest = (struct peal_hash128){0, 0};
-    peal_status all = agree(comm, digest, own == PEAL_OK ? diag : &other);
+    peal_status all =
+        (comm->far ? agree_far : agree_near)(comm, digest, own == PEAL_OK ? diag : &other);
     if (own != PEAL_OK || all != PEAL_OK) {
         rt_rows_drop(&next, comm);
         return own != PEAL_OK ? own : all;

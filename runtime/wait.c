@@ -366,8 +366,10 @@ peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, 
 peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag)
 {
     uint32_t yields = comm->polls - comm->spin;
-    (void)sched_yield();
-    if (yields == 0 || yields % YIELDS_PER_LOOK != 0)
+    int naps = comm->far && yields > YIELDS_PER_LOOK;
+    if (!naps)
+        (void)sched_yield();
+    if (yields == 0 || (yields % YIELDS_PER_LOOK != 0 && !naps))
         return PEAL_OK;
     if (rt_world_failed(comm))
         return rt_failure(comm, diag);
@@ -378,7 +380,9 @@ peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocke
     }
     if (yields >= UINT32_MAX / 2)
         comm->polls = comm->spin + 2 * YIELDS_PER_LOOK;
-    if (now - comm->wait_start > DOZE_NS)
+    if (naps)
+        rt_far_nap(comm->far, now - comm->wait_start);
+    else if (now - comm->wait_start > DOZE_NS)
         rt_sleep_us(DOZE_US);
     if (now < comm->next_look)
         return PEAL_OK;

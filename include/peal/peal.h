@@ -1337,6 +1337,7 @@ typedef struct peal_link_state {
     uint64_t puts; /* by tcp or rdma: transfers, their bytes, and signals, so far */
     uint64_t bytes;
     uint64_t signals;
+    uint64_t writes; /* by tcp: how often some of these were handed to the sockets together */
 } peal_link_state;
 /* Any thread, at any time. Errors: ARG. */
 PEAL_API PEAL_CHECK peal_status peal_world_link(const peal_world *world, uint32_t rank,
@@ -1477,11 +1478,29 @@ PEAL_API PEAL_CHECK peal_status peal_comm_lost(peal_comm *comm, unsigned char *l
 /* Another table in the place of the comm's, between two calls: all ranks ask for it behind the same
  * call, with equal tables, which must need no more memory than the one that the world was made for.
  * All take it, or all keep the old one. Handles of pending calls stay good, counters begin anew.
- * Errors: UNSUPPORTED (ranks are on several hosts); ARG (calls are outstanding), RANGE (too large),
- * UNPROVEN, MEMORY: of this rank, whereupon the others get MISMATCH, as they do for unequal tables;
- * TIMEOUT, PEER: the comm is unusable. */
+ * Errors: ARG (calls are outstanding), RANGE (too large), UNSUPPORTED (a plan does not fit the hosts
+ * that the ranks are on), UNPROVEN, MEMORY: of this rank, whereupon the others get MISMATCH, as they
+ * do for unequal tables; TIMEOUT, PEER: the comm is unusable. */
 PEAL_API PEAL_CHECK peal_status peal_comm_replace(peal_comm *comm, peal_table *table,
                                                   peal_diag *diag);
+
+/* What carries bytes between ranks. */
+typedef enum peal_transport {
+    PEAL_TRANSPORT_SHM,  /* memory that ranks of a host share, staged buffers' too */
+    PEAL_TRANSPORT_CMA,  /* cross-memory attach: the kernel copies between processes */
+    PEAL_TRANSPORT_TCP,  /* sockets */
+    PEAL_TRANSPORT_RDMA, /* verbs */
+    PEAL_TRANSPORT_COUNT
+} peal_transport;
+/* "shm", "cma", "tcp", "rdma"; NULL for what is none. */
+PEAL_API const char *peal_transport_name(peal_transport transport);
+
+/* Of one row and transport. */
+typedef struct peal_carried {
+    uint64_t calls; /* in which this rank moved anything by it */
+    uint64_t bytes; /* that this rank moved: got from others' memory or put into it */
+    double time_us; /* of those calls, from entry to return, while the comm measured */
+} peal_carried;
 
 /* What a comm has done by one row of its table. */
 typedef struct peal_counter {
@@ -1497,6 +1516,7 @@ typedef struct peal_counter {
     uint64_t staged;   /* calls whose private buffers were staged on this rank, */
     uint64_t attached; /* and those in which others attached to them */
     double time_us;    /* from entry to return, of calls made while the comm measured */
+    peal_carried carried[4]; /* by transport: PEAL_TRANSPORT_COUNT of them */
 } peal_counter;
 /* Of row `index`. Errors: ARG (past the last). */
 PEAL_API PEAL_CHECK peal_status peal_comm_counter(const peal_comm *comm, uint32_t index,
@@ -1535,7 +1555,7 @@ PEAL_API PEAL_CHECK peal_status peal_trace_write(const peal_table *table,
 typedef struct peal_rank_state {
     size_t size;
     int joined;
-    uint32_t pid;
+    uint32_t pid;      /* 0: of a rank of another host */
     uint32_t entered;  /* number of the last call it has entered, modulo 2^32; 0: none */
     uint32_t returned; /* and of the last it has returned from */
     int waits;         /* 1: in it, it has waited for some milliseconds, */
@@ -1543,7 +1563,8 @@ typedef struct peal_rank_state {
     uint32_t step;
     uint32_t awaited; /* for this rank; UINT32_MAX: none */
 } peal_rank_state;
-/* Any thread, at any time: what to look at when nothing moves. Errors: ARG. */
+/* Any thread, at any time: what to look at when nothing moves. A rank of another host is asked, and
+ * what it last answered is given. Errors: ARG. */
 PEAL_API PEAL_CHECK peal_status peal_world_rank(const peal_world *world, uint32_t rank,
                                                 peal_rank_state *state);
 

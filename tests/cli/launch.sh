@@ -45,6 +45,28 @@ assert {x["pid"] for x in steps} == {0, 1, 2, 3}
 assert all(0 <= x["ts"] < 3e8 for x in steps)
 PY
 
+# What was carried, by which transport.
+launch "a a b b" "$PEAL" run "$two" "${four[@]}" --bytes 64K --iters 2 --json
+expect_ranks 0
+expect_json '[c["transport"] for c in j["counters"][0]["transports"]] == ["shm", "tcp"]'
+expect_json 'all(c["bytes"] > 0 and c["time_us"] > 0 and
+                 c["calls"] == j["counters"][0]["calls"] for c in j["counters"][0]["transports"])'
+
+# Each rank makes its own programs, or has them in a file.
+launch "a a b b" "$PEAL" run "$two" "${four[@]}" --slice --collective allreduce,alltoall --check
+expect_ranks 0
+expect_out 'all right'
+for r in 0 1 2 3; do
+    expect 0 "$PEAL" compile "$two" --group 0,1,8,9 --bytes 8:1M --rank "$r" -o "slice.$r.peal"
+done
+launch "a a b b" "$PEAL" run slice.%r.peal --check "${late[@]}"
+expect_ranks 0
+expect_out 'all right'
+launch "a a b b" "$PEAL" run slice.0.peal --timeout 4000
+expect_ranks 4
+expect 2 "$PEAL" run "$two" --slice
+expect_err 'for ranks that a launcher started'
+
 # A plan file, and a key in a file.
 unset PEAL_JOB_KEY
 echo "open, please" >key
@@ -57,6 +79,27 @@ if [ -e /proc/net/if_inet6 ] && grep -q '^0*1 ' /proc/net/if_inet6; then
     MASTER_ADDR=::1 launch "a b" "$PEAL" run "$two" --group 0,8 --check "${late[@]}"
     expect_ranks 0
 fi
+
+# One that stands still: rank 0 says where each is, of the other host what it last answered.
+launch "a a b b" "$PEAL" run "$two" --group 0,1,8,9 --bytes 64 --iters 1000000 --watch --timeout 5000
+for ((i = 0; i < 600; i++)); do
+    grep -q 'connected by' err.0 && break
+    sleep 0.1
+done
+sleep 0.3
+kill -STOP "${pids[3]}"
+for r in 0 1 2; do
+    got=0
+    wait "${pids[r]}" || got=$?
+    [ "$got" = 4 ] || die "rank $r: exit code $got, not 4"
+done
+kill -KILL "${pids[3]}"
+wait "${pids[3]}" || true
+cp err.0 err
+expect_err 'nothing has moved for a second'
+for who in '0 on a' '1 on a' '2 on b' '3 on b'; do
+    expect_err "note: rank $who: (in|has returned from) call [1-9]"
+done
 
 # ---- what does not fit, said by every rank
 

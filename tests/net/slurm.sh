@@ -94,5 +94,26 @@ expect 0 "${run[@]}" "${on_nodes[@]}" "$PEAL" run "$two" --group 0,1,2,3,8,9,10,
     --collective allreduce,allgather,alltoall,alltoallv,barrier --count 0,1,4099 --check \
     --timeout 60000
 expect_out 'all right'
+# Each rank makes its own programs only, or finds them in a file of its own.
+expect 0 "${run[@]}" "${on_nodes[@]}" "$PEAL" run "$two" --group 0,1,2,3,8,9,10,11 --slice \
+    --bytes 64K --check --timeout 60000
+expect_out 'all right'
+for r in 0 1 2 3 4 5 6 7; do
+    expect 0 "$PEAL" compile "$two" --group 0,1,2,3,8,9,10,11 --bytes 8:1M --rank "$r" \
+        -o "slice.$r.peal"
+done
+expect 0 "${run[@]}" "${on_nodes[@]}" "$PEAL" run "$PWD/slice.%r.peal" --check --timeout 60000
+expect_out 'all right'
+# With a policy, rank 0 plans and the others get its table: they have no policy's file.
+if ! strings -a "$(dirname "$PEAL")"/libpeal.so 2>/dev/null | grep -q "built without Lua"; then
+    mkdir rank0
+    cp "$PEAL_SOURCE/examples/policies/decode-first.lua" rank0/policy.lua
+    # shellcheck disable=SC2016 # by the shell of each rank
+    expect 0 "${run[@]}" sh -c 'mkdir -p rank$PMIX_RANK; cd rank$PMIX_RANK
+        PEAL_HOST_ID=$SLURMD_NODENAME exec "$0" "$@"' "$PEAL" run "$two" \
+        --group 0,1,2,3,8,9,10,11 --policy policy.lua --collective allreduce,alltoall \
+        --count 1,4099 --check --timeout 60000
+    expect_out 'all right'
+fi
 expect 0 timeout 100 srun --mpi=pmix -N1 -n2 "$PEAL" run host:2 --check --timeout 60000
 cat out

@@ -11,26 +11,39 @@
 #include <unistd.h>
 
 #define RANKS 4u
+#define ANEW (256u << 10)
 #define BIG (600u << 10) /* elements: more than a frame for each of several sockets */
 
 static struct test_heap heap;
 static peal_ctx *ctx;
 static peal_table *four;
 static peal_table *two;
+static peal_table *anew;  /* for the same, up to ANEW bytes: one ring */
+static peal_table *apart; /* of ranks on one host */
 
-static peal_table *table_of(peal_collective collective, const uint32_t *group, uint32_t count)
+static peal_fabric *load_two(void)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_fabric *fabric;
-    peal_table *table;
-    peal_request request = PEAL_REQUEST_INIT;
     const char *path = test_source_path("examples/topologies/cluster-h100-2.xml");
     ck_assert_msg(peal_fabric_load(ctx, path, &diag, &fabric) == PEAL_OK, "%s", diag.text);
+    return fabric;
+}
+
+static peal_table *table_by(const char *algorithm, peal_collective collective,
+                            const uint32_t *group, uint32_t count)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_fabric *fabric = load_two();
+    peal_table *table;
+    peal_request request = PEAL_REQUEST_INIT;
+    request.algorithm = algorithm;
+    request.channels = algorithm ? 1 : 0;
     request.collective = collective;
     request.ranks = request.group_size = count;
     request.group = group;
     request.min_bytes = 8;
-    request.max_bytes = 16 << 20;
+    request.max_bytes = algorithm ? ANEW : 16 << 20;
     ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
                   diag.text);
     ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s", diag.text);
@@ -39,10 +52,16 @@ static peal_table *table_of(peal_collective collective, const uint32_t *group, u
     return table;
 }
 
+static peal_table *table_of(peal_collective collective, const uint32_t *group, uint32_t count)
+{
+    return table_by(NULL, collective, group, count);
+}
+
 static void set_up(void)
 {
     static const uint32_t group[RANKS] = {0, 1, 8, 9};
     static const uint32_t pair[2] = {0, 8};
+    static const uint32_t host[RANKS] = {0, 1, 2, 3};
     ctx = test_ctx(&heap);
     four = table_of(PEAL_ALLREDUCE, group, RANKS);
     peal_table *counted = table_of(PEAL_ALLTOALLV, group, RANKS);
@@ -50,12 +69,16 @@ static void set_up(void)
     peal_table_destroy(counted);
     ck_assert_int_eq(peal_table_verify(four, NULL, NULL, NULL, NULL), PEAL_OK);
     two = table_of(PEAL_ALLREDUCE, pair, 2);
+    anew = table_by("ring", PEAL_ALLREDUCE, group, RANKS);
+    apart = table_by("ring", PEAL_ALLREDUCE, host, RANKS);
 }
 
 static void tear_down(void)
 {
     peal_table_destroy(four);
     peal_table_destroy(two);
+    peal_table_destroy(anew);
+    peal_table_destroy(apart);
     peal_ctx_destroy(ctx);
     ck_assert_int_eq(heap.blocks, 0);
 }
@@ -72,6 +95,7 @@ struct member {
     uint32_t sockets;
     uint64_t chaos;
     member_fn body;
+    peal_table *table; /* its own slices; NULL: four */
     peal_world *world;
     pthread_t thread;
     peal_status status;
@@ -94,9 +118,10 @@ static void *member_main(void *user)
     params.heap_bytes = 32 << 20;
     params.timeout_ms = 60000;
     params.chaos_seed = self->chaos;
-    self->status = peal_world_join(ctx, &params, four, &diag, &self->world);
+    peal_table *table = self->table ? self->table : four;
+    self->status = peal_world_join(ctx, &params, table, &diag, &self->world);
     if (self->status == PEAL_OK)
-        self->status = peal_comm_create(self->world, four, self->rank, &diag, &comm);
+        self->status = peal_comm_create(self->world, table, self->rank, &diag, &comm);
     if (self->status == PEAL_OK)
         self->body(self, comm);
     else
@@ -106,7 +131,8 @@ static void *member_main(void *user)
     return NULL;
 }
 
-static void run_members(member_fn body, uint32_t sockets, uint64_t chaos)
+static void run_with(peal_table *const tables[RANKS], member_fn body, uint32_t sockets,
+                     uint64_t chaos)
 {
     struct member members[RANKS] = {{0}};
     peal_id id;
@@ -118,6 +144,7 @@ static void run_members(member_fn body, uint32_t sockets, uint64_t chaos)
                                      .meeting = r ? NULL : meeting,
                                      .sockets = sockets,
                                      .chaos = chaos,
+                                     .table = tables ? tables[r] : NULL,
                                      .body = body};
         ck_assert_int_eq(pthread_create(&members[r].thread, NULL, member_main, &members[r]), 0);
     }
@@ -134,6 +161,11 @@ static void expect_ok(struct member *self, peal_status status, const peal_diag *
         return;
     self->status = status;
     (void)snprintf(self->text, sizeof self->text, "%s", diag->text);
+}
+
+static void run_members(member_fn body, uint32_t sockets, uint64_t chaos)
+{
+    run_with(NULL, body, sockets, chaos);
 }
 
 /* An allreduce whose elements are all known. */
@@ -195,6 +227,30 @@ START_TEST(test_calls)
 }
 END_TEST
 
+/* Each rank has nothing but its own programs. */
+START_TEST(test_slices)
+{
+    static const uint32_t group[RANKS] = {0, 1, 8, 9};
+    peal_fabric *fabric = load_two();
+    peal_request request = PEAL_REQUEST_INIT;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_table *planned, *slices[RANKS];
+    request.ranks = request.group_size = RANKS;
+    request.group = group;
+    request.max_bytes = 16 << 20;
+    ck_assert_int_eq(peal_table_plan(ctx, fabric, &request, &diag, &planned), PEAL_OK);
+    for (uint32_t r = 0; r < RANKS; r++)
+        ck_assert_msg(peal_table_slice(planned, fabric, r, PEAL_EVERY_ROW, &diag, &slices[r]) ==
+                          PEAL_OK,
+                      "%s", diag.text);
+    run_with(slices, body_calls, 2, 0);
+    for (uint32_t r = 0; r < RANKS; r++)
+        peal_table_destroy(slices[r]);
+    peal_table_destroy(planned);
+    peal_fabric_destroy(fabric);
+}
+END_TEST
+
 START_TEST(test_counted)
 {
     run_members(body_counted, 2, 0);
@@ -251,6 +307,102 @@ static void body_split(struct member *self, peal_comm *comm)
         part = NULL;
     }
 }
+
+/* ---- another table */
+
+static peal_status replace(struct member *self, peal_comm *comm, peal_table *table)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_status status = peal_comm_replace(comm, table, &diag);
+    self->wrong += (status != PEAL_OK) != (diag.text[0] != '\0');
+    return status;
+}
+
+static void body_replace(struct member *self, peal_comm *comm)
+{
+    static const size_t counts[] = {1, 33, 4096, 50000};
+    for (uint32_t round = 0; round < 6; round++) {
+        self->wrong += replace(self, comm, round % 2 ? four : anew) != PEAL_OK;
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+            reduce_once(self, comm, self->rank, RANKS, counts[i], round % 3 == 0);
+    }
+    /* What not all can take, or not all have, nobody takes. */
+    peal_status other = replace(self, comm, self->rank == 2 ? anew : four);
+    self->wrong += other != PEAL_ERR_MISMATCH;
+    other = replace(self, comm, self->rank == 3 ? two : anew);
+    self->wrong += other != (self->rank == 3 ? PEAL_ERR_ARG : PEAL_ERR_MISMATCH);
+    self->wrong += replace(self, comm, apart) != PEAL_ERR_UNSUPPORTED;
+    reduce_once(self, comm, self->rank, RANKS, 500, 0);
+    peal_counter counter = {.size = sizeof counter};
+    self->wrong += peal_comm_counter(comm, 0, &counter) != PEAL_OK;
+}
+
+START_TEST(test_replace)
+{
+    run_members(body_replace, 2, 0);
+}
+END_TEST
+
+/* ---- what is said of all this */
+
+/* By transport: all that went to the other host, and nothing by what is not there. */
+static void body_counters(struct member *self, peal_comm *comm)
+{
+    uint64_t far = 0, tcp = 0, near = 0, calls = 0;
+    self->wrong += peal_comm_measure(comm, 1) != PEAL_OK;
+    reduce_once(self, comm, self->rank, RANKS, 33, 0);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        peal_link_state link = {.size = sizeof link};
+        self->wrong += peal_world_link(self->world, r, &link) != PEAL_OK;
+        /* Of a small call, signals and the data before them go together. */
+        self->wrong += link.writes > link.signals || (link.writes != 0) != (link.signals != 0);
+    }
+    reduce_once(self, comm, self->rank, RANKS, 100000, 0);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        peal_link_state link = {.size = sizeof link};
+        self->wrong += peal_world_link(self->world, r, &link) != PEAL_OK;
+        far += link.bytes;
+    }
+    peal_counter counter = {.size = sizeof counter};
+    for (uint32_t i = 0; peal_comm_counter(comm, i, &counter) == PEAL_OK; i++) {
+        const peal_carried *by = counter.carried;
+        calls += counter.calls;
+        near += by[PEAL_TRANSPORT_SHM].bytes;
+        tcp += by[PEAL_TRANSPORT_TCP].bytes;
+        self->wrong += by[PEAL_TRANSPORT_TCP].calls != counter.calls;
+        self->wrong += counter.calls && by[PEAL_TRANSPORT_TCP].time_us != counter.time_us;
+        self->wrong += by[PEAL_TRANSPORT_CMA].calls + by[PEAL_TRANSPORT_RDMA].calls != 0;
+    }
+    self->wrong += calls != 2 || tcp != far || far == 0 || near == 0;
+}
+
+/* A ring moves 2 (N - 1) / N of the message over each of its hops, of which two are within hosts
+ * and two between them. */
+static void body_ring(struct member *self, peal_comm *comm)
+{
+    static const uint64_t hop = 2 * 3 * 4096 * sizeof(int32_t) / 4;
+    uint64_t moved[2] = {0, 0}, all[RANKS][2], shm = 0, tcp = 0;
+    peal_diag diag = PEAL_DIAG_INIT;
+    self->wrong += replace(self, comm, anew) != PEAL_OK;
+    reduce_once(self, comm, self->rank, RANKS, 4096, 0);
+    peal_counter counter = {.size = sizeof counter};
+    for (uint32_t i = 0; peal_comm_counter(comm, i, &counter) == PEAL_OK; i++) {
+        moved[0] += counter.carried[PEAL_TRANSPORT_SHM].bytes;
+        moved[1] += counter.carried[PEAL_TRANSPORT_TCP].bytes;
+    }
+    expect_ok(self, peal_world_exchange(self->world, moved, sizeof moved, all, &diag), &diag);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        shm += all[r][0];
+        tcp += all[r][1];
+    }
+    self->wrong += shm != 2 * hop || tcp != 2 * hop || moved[1] != self->rank % 2 * hop;
+}
+
+START_TEST(test_counters)
+{
+    run_members(_i ? body_ring : body_counters, 2, 0);
+}
+END_TEST
 
 START_TEST(test_exchange)
 {
@@ -329,7 +481,10 @@ int main(void)
     tcase_set_timeout(joined, 200);
     tcase_add_checked_fixture(joined, set_up, tear_down);
     tcase_add_loop_test(joined, test_calls, 0, 4);
+    tcase_add_test(joined, test_slices);
     tcase_add_test(joined, test_counted);
+    tcase_add_test(joined, test_replace);
+    tcase_add_loop_test(joined, test_counters, 0, 2);
     tcase_add_test(joined, test_exchange);
     tcase_add_test(joined, test_split);
     tcase_add_loop_test(joined, test_start, 0, 2);
