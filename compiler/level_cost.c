@@ -977,7 +977,7 @@ static void turn_rails(struct costing *c, const struct stage *outer, const struc
     int gathers = c->planner->request.collective == PEAL_GATHER;
     uint32_t others = c->layout->units - 1;
     double channels = candidate->channels;
-    double own_us = inner->us_per_byte / c->layout->units;
+    double own_us = inner->us_per_byte / (gathers ? 1 : c->layout->units);
     double outer_us = outer->us_per_byte / (gathers ? 1 : others);
     double both_us = outer_us + own_us * (inner->lane_bound ? channels : 1);
     struct stage turn = {.depth = 1, .lane = 2, .resource = outer->resource};
@@ -1036,6 +1036,15 @@ static peal_status cost_rails(struct costing *c)
                        ((gathers ? c->layout->units - 1.0 : 1) * c->candidate->channels - 1);
         told_us += inner ? 0 : queue_us(c, to, &way[1]);
         way[inner] = *to;
+    }
+    /* A head sends blocks on while the root deals out others: of what takes less time, only the
+     * first or the last block is not covered by the other. */
+    if (!gathers) {
+        int less = way[1].us_per_byte < way[0].us_per_byte;
+        struct stage *to = &c->candidate->stage[c->candidate->nstages - 2 + (less ? 0 : 1)];
+        double blocks = less ? c->layout->units : c->layout->units - 1.0;
+        to->us_per_byte /= blocks;
+        to->alone_us_per_byte /= blocks;
     }
     /* Those who send are told that they may leave, those who receive tell that they are there. */
     apart(c, 1, told_us);
