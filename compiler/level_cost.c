@@ -432,6 +432,28 @@ static void one_piece(struct costing *c)
     stage->alone_us_per_byte = us > stage->alone_us_per_byte ? us : stage->alone_us_per_byte;
 }
 
+/* As on a ring of all ranks: steps over hops that differ even out, as long as the narrowest is idle
+ * at times. A step takes the mean start-up and transfer, or what the narrowest needs. Results,
+ * which are handed on without a fold, follow each other into the narrowest, and it sets their pace.
+ */
+static void even_out(struct costing *c, uint32_t rank)
+{
+    double alpha_us = 0, load_us = 0;
+    peal_level_peers(&c->peers, c->layout, 0, rank);
+    uint32_t n = c->peers.n;
+    int folds = c->phase->kind == LEVEL_FOLD;
+    for (uint32_t i = 0; i < n; i++) {
+        struct hop hop;
+        peal_planner_hop(c->planner, c->peers.rank[i], c->peers.rank[(i + (folds ? n - 1 : 1)) % n],
+                         &hop);
+        alpha_us += hop.alpha_us / n;
+        load_us += peal_load_of(&c->planner->load, &hop.path, 0) / n;
+    }
+    c->stage.alpha_us = alpha_us < c->stage.alpha_us ? alpha_us : c->stage.alpha_us;
+    if (load_us < c->planner->load.worst)
+        c->stage.slack_us_per_byte = c->planner->load.worst - load_us;
+}
+
 static void cost_ring(struct costing *c, uint32_t lane)
 {
     uint32_t steps = c->phase->way.n - 1;
@@ -442,6 +464,8 @@ static void cost_ring(struct costing *c, uint32_t lane)
     double share = c->share / (c->fine ? 1 : steps);
     load_phase(c, share, 0);
     c->stage.gap_us *= c->candidate->channels - 1.0;
+    if (folds && !c->fine && !c->phase->level)
+        even_out(c, c->layout->holder[0]);
     if (c->fine) /* the steps of all rounds, spread over the pieces that take them */
         c->stage.alpha_us *=
             (double)steps * peal_level_rounds(c->layout, c->phase->level) / c->candidate->cells;
@@ -953,7 +977,7 @@ static void turn_rails(struct costing *c, const struct stage *outer, const struc
     int gathers = c->planner->request.collective == PEAL_GATHER;
     uint32_t others = c->layout->units - 1;
     double channels = candidate->channels;
-    double own_us = inner->us_per_byte / c->layout->units;
+    double own_us = inner->us_per_byte / (gathers ? 1 : c->layout->units);
     double outer_us = outer->us_per_byte / (gathers ? 1 : others);
     double both_us = outer_us + own_us * (inner->lane_bound ? channels : 1);
     struct stage turn = {.depth = 1, .lane = 2, .resource = outer->resource};
@@ -1012,6 +1036,15 @@ static peal_status cost_rails(struct costing *c)
                        ((gathers ? c->layout->units - 1.0 : 1) * c->candidate->channels - 1);
         told_us += inner ? 0 : queue_us(c, to, &way[1]);
         way[inner] = *to;
+    }
+    /* A head sends blocks on while the root deals out others: of what takes less time, only the
+     * first or the last block is not covered by the other. */
+    if (!gathers) {
+        int less = way[1].us_per_byte < way[0].us_per_byte;
+        struct stage *to = &c->candidate->stage[c->candidate->nstages - 2 + (less ? 0 : 1)];
+        double blocks = less ? c->layout->units : c->layout->units - 1.0;
+        to->us_per_byte /= blocks;
+        to->alone_us_per_byte /= blocks;
     }
     /* Those who send are told that they may leave, those who receive tell that they are there. */
     apart(c, 1, told_us);

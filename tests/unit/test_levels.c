@@ -148,7 +148,7 @@ START_TEST(near_the_bound)
           [PEAL_REDUCE] = 103}},
         {"cluster-h100-16.xml",
          {[PEAL_ALLREDUCE] = 103,
-          [PEAL_REDUCE_SCATTER] = 103,
+          [PEAL_REDUCE_SCATTER] = 104,
           [PEAL_ALLGATHER] = 103,
           [PEAL_BROADCAST] = 106,
           [PEAL_REDUCE] = 106,
@@ -156,12 +156,12 @@ START_TEST(near_the_bound)
           [PEAL_GATHER] = 102}},
         {"cluster-h100-128.xml",
          {[PEAL_ALLREDUCE] = 104,
-          [PEAL_REDUCE_SCATTER] = 103,
+          [PEAL_REDUCE_SCATTER] = 106,
           [PEAL_ALLGATHER] = 104,
           [PEAL_BROADCAST] = 109,
           [PEAL_REDUCE] = 109,
-          [PEAL_SCATTER] = 102,
-          [PEAL_GATHER] = 102}},
+          [PEAL_SCATTER] = 104,
+          [PEAL_GATHER] = 114}},
     };
     struct test_heap heap;
     peal_ctx *ctx = test_ctx(&heap);
