@@ -69,6 +69,10 @@ expect 3 "$PEAL" report missing.xml -o page.html
 expect 2 "$PEAL" report "$topologies/dgx-h100.xml" -a rign -o page.html
 [ ! -e page.html ] || die "half a page"
 
+# What lint finds is there, the worst first.
+page "$topologies/cluster-h100-2.xml" -c allreduce -b 1M --model llama-3-70b --tp 16
+expect_out 'error</b> tp-crosses <code>--tp</code>: tp 16, allreduce'
+
 # ---- the same pictures alone
 svg() { # svg FILE: well-formed XML of one picture, with the colours of what it shows, from nowhere
     python3 - "$1" <<'PYTHON' || die "$1: no picture"
