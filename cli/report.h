@@ -12,6 +12,7 @@ struct report {
     peal_fabric_info info;
     const char *path;
     uint32_t ranks; /* that take part */
+    int asked_only; /* 1: the collectives that are asked for, and not some more */
 };
 
 /* ---- report_page.c: the page around it, and text in it */
@@ -20,6 +21,7 @@ void page_end(FILE *file);
 void page_text(FILE *file, const char *text); /* what HTML would read as its own is escaped */
 /* At most `room` letters of it, the last of them a dot of an ellipsis when it is longer. */
 void page_short(FILE *file, const char *text, size_t room);
+void page_style(FILE *file); /* of what is drawn: colours by role, light and dark */
 void page_heading(FILE *file, const char *id, const char *text);
 /* An <svg> of that size, which grows to the width of the page, not beyond `most` pixels; it is
  * described by `label`. */
@@ -34,6 +36,9 @@ int report_choices(struct report *r);        /* report_choices.c: curves and tab
 int report_plan(struct report *r);           /* report_plan.c: one plan, simulated */
 int report_estimate(struct report *r);       /* report_model.c: with --model */
 void report_notes(const struct report *r);   /* report_page.c */
+
+/* ---- report_svg.c: what `draw` draws of the page, to the file of --svg, if that is given */
+int report_svg(struct report *r, int (*draw)(struct report *r));
 
 /* ---- report_chart.c: curves over sizes; x is log2 of bytes */
 #define CHART_POINTS 64u

@@ -35,7 +35,7 @@ static void y_tick(FILE *file, const struct chart *chart, double value, const ch
             LEFT, WIDTH - RIGHT, y, y, LEFT - 6, y + 4, text);
 }
 
-/* "10 &micro;s": powers of ten are written short. */
+/* "10 &#181;s": powers of ten are written short. */
 static const char *power_text(double us, char *text)
 {
     if (us >= 1e6)
@@ -43,7 +43,7 @@ static const char *power_text(double us, char *text)
     else if (us >= 1e3)
         (void)snprintf(text, NUMBER_TEXT, "%g ms", us / 1e3);
     else
-        (void)snprintf(text, NUMBER_TEXT, "%g &micro;s", us);
+        (void)snprintf(text, NUMBER_TEXT, "%g &#181;s", us);
     return text;
 }
 

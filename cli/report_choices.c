@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define ALGORITHMS_MAX 32u
-#define COLOURS 14u
+#define COLOURS 18u
 #define TALLER 30.0 /* curves so much slower than the choice are not drawn */
 
 struct family { /* of one collective */
@@ -232,7 +232,7 @@ int report_choices(struct report *r)
     CLI_TRY(read_request(r->cli, &request));
     CLI_TRY(read_choice(r->cli, 0, &choice));
     request.ranks = r->ranks;
-    if (!choice.has_collective)
+    if (!choice.has_collective && !r->asked_only)
         for (choice.collectives = 0; choice.collectives < COUNT_OF(usual); choice.collectives++)
             choice.collective[choice.collectives] = usual[choice.collectives];
     struct actions *actions = need(calloc(1, sizeof *actions));
@@ -241,7 +241,7 @@ int report_choices(struct report *r)
     for (uint32_t i = 0; i < actions->count && code == EXIT_YES; i++)
         if (actions->list[i].collective != PEAL_BARRIER)
             code = put_collective(r, &request, &actions->list[i],
-                                  choice.all || !choice.has_collective);
+                                  choice.all || (!choice.has_collective && !r->asked_only));
     free(actions);
     return code;
 }

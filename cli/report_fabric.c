@@ -396,7 +396,7 @@ static void put_key(const struct drawing *d)
         fprintf(file, "<li><i class=\"%s\"></i>%s %s", name, name, low);
         if (strcmp(low, high) != 0)
             fprintf(file, " to %s", high);
-        fprintf(file, " GB/s, %s &micro;s</li>", real_text(d->alpha[c], alpha));
+        fprintf(file, " GB/s, %s &#181;s</li>", real_text(d->alpha[c], alpha));
     }
     fputs("</ul>\n", file);
 }

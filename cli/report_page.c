@@ -7,19 +7,35 @@
 
 /* Colours by role, light and dark. --s0... are those of algorithms, told apart also by those who
  * do not see red or green (after Okabe and Ito, then Tol). */
-static const char style[] =
+static const char drawn[] =
     ":root{--bg:#fbfbf9;--fg:#1d2126;--muted:#5d6670;--line:#d5d9dd;--panel:#fff;--box:#eef1f4;"
     "--gpu:#dcefd9;--nic:#fbe7cd;--cpu:#dbe7f6;--sw:#e8e1f3;--hot:#c62828;--warn:#9a5b00;"
     "--nvlink:#2f8f3a;--xgmi:#c0392b;--c2c:#00838f;--pcie:#3b6fb6;--smp:#7a4fa3;--net:#c77700;"
     "--shm:#5d6670;--s0:#0072b2;--s1:#d55e00;--s2:#009e73;--s3:#b0529a;--s4:#a88500;--s5:#2a9bd0;"
     "--s6:#882255;--s7:#117733;--s8:#6c6cc4;--s9:#994f00;--s10:#555f69;--s11:#c2185b;"
-    "--s12:#4f7f7f;--s13:#7b8a00}"
+    "--s12:#4f7f7f;--s13:#7b8a00;--s14:#e69f00;--s15:#4a148c;--s16:#1b5e20;--s17:#37474f}"
     "@media(prefers-color-scheme:dark){:root{--bg:#14171a;--fg:#e6e8ea;--muted:#9aa4ae;"
     "--line:#363c43;--panel:#1c2024;--box:#2a3036;--gpu:#23402a;--nic:#46361f;--cpu:#223550;"
     "--sw:#382f4a;--hot:#ff6b5e;--warn:#f0b04e;--nvlink:#66c770;--xgmi:#ff7a6b;--c2c:#4fc3d0;"
     "--pcie:#7fb0f0;--smp:#b890e0;--net:#f0a840;--shm:#9aa4ae;--s0:#56a9e8;--s1:#ff8a3d;"
     "--s2:#3fcf9f;--s3:#e08acb;--s4:#e0c040;--s5:#8fd0f5;--s6:#e0709f;--s7:#6fc97f;--s8:#a5a5f0;"
-    "--s9:#d99a5a;--s10:#b4bec8;--s11:#ff7fae;--s12:#8fc7c7;--s13:#c9d94f}}"
+    "--s9:#d99a5a;--s10:#b4bec8;--s11:#ff7fae;--s12:#8fc7c7;--s13:#c9d94f;--s14:#ffd166;--s15:#"
+    "ce93d8;--s16:#a5d6a7;--s17:#cfd8dc}}"
+    "svg text{fill:var(--fg);font:11px system-ui,'DejaVu Sans',sans-serif}"
+    "svg text.s{font-size:9.5px;fill:var(--muted)}svg text.m{text-anchor:middle}"
+    "svg text.e{text-anchor:end}"
+    ".box{fill:var(--box);stroke:var(--muted)}.accelerator,.rank{fill:var(--gpu);stroke:var(--"
+    "muted)}"
+    ".nic{fill:var(--nic);stroke:var(--muted)}.numa{fill:var(--cpu);stroke:var(--muted)}"
+    ".nvswitch,.net-switch{fill:var(--sw);stroke:var(--muted)}"
+    ".link{fill:none;stroke-width:1.6}.grid{stroke:var(--line);fill:none}"
+    ".halo{paint-order:stroke;stroke:var(--panel);stroke-width:3px;stroke-linejoin:round}"
+    ".axis{stroke:var(--muted);fill:none}.curve{fill:none;stroke-width:1.4;opacity:.75}"
+    ".choice{fill:none;stroke:var(--fg);stroke-width:3;opacity:1}"
+    ".bound{fill:none;stroke:var(--hot);stroke-width:1.6;stroke-dasharray:6 4}"
+    ".move{fill:var(--s0)}.transfer{fill:var(--s1)}.signal{fill:var(--s4)}.wait{fill:var(--line)}";
+
+static const char style[] =
     "*{box-sizing:border-box}"
     "body{margin:0 auto;padding:1.2rem;max-width:1240px;background:var(--bg);color:var(--fg);"
     "font:15px/1.5 system-ui,'Segoe UI','DejaVu Sans',sans-serif}"
@@ -29,9 +45,6 @@ static const char style[] =
     "figure{margin:.6rem 0;overflow-x:auto;background:var(--panel);border:1px solid var(--line);"
     "border-radius:8px;padding:.7rem}"
     "svg{display:block;width:100%;height:auto;margin:0 auto}"
-    "svg text{fill:var(--fg);font:11px system-ui,'DejaVu Sans',sans-serif}"
-    "svg text.s{font-size:9.5px;fill:var(--muted)}svg text.m{text-anchor:middle}"
-    "svg text.e{text-anchor:end}"
     ".pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:."
     "8rem}"
     ".pair figure{margin:0}"
@@ -49,23 +62,16 @@ static const char style[] =
     ".facts{display:flex;flex-wrap:wrap;gap:.4rem 1.6rem;margin:.6rem 0}.facts b{display:block;"
     "font-size:1.25rem}.facts span{color:var(--muted);font-size:.84rem}"
     ".warning{color:var(--warn)}"
-    ".box{fill:var(--box);stroke:var(--muted)}.accelerator,.rank{fill:var(--gpu);stroke:var(--"
-    "muted)}"
-    ".nic{fill:var(--nic);stroke:var(--muted)}.numa{fill:var(--cpu);stroke:var(--muted)}"
-    ".nvswitch,.net-switch{fill:var(--sw);stroke:var(--muted)}"
-    ".link{fill:none;stroke-width:1.6}.grid{stroke:var(--line);fill:none}"
-    ".halo{paint-order:stroke;stroke:var(--panel);stroke-width:3px;stroke-linejoin:round}"
-    ".axis{stroke:var(--muted);fill:none}.curve{fill:none;stroke-width:1.4;opacity:.75}"
-    ".choice{fill:none;stroke:var(--fg);stroke-width:3;opacity:1}"
-    ".bound{fill:none;stroke:var(--hot);stroke-width:1.6;stroke-dasharray:6 4}"
-    ".move{fill:var(--s0)}.transfer{fill:var(--s1)}.signal{fill:var(--s4)}.wait{fill:var(--line)}"
+    ".found{padding:.45rem 0;border-bottom:1px solid var(--line)}.found p{margin:0}"
+    ".found code{overflow-wrap:anywhere}"
     "@media print{body{max-width:none;padding:0}figure,table,pre{break-inside:avoid}"
     "h2{break-after:avoid}}";
 
-#define SERIES 14
+#define SERIES 18
 
-static void put_colours(FILE *file)
+void page_style(FILE *file)
 {
+    fputs(drawn, file);
     static const char *const classes[] = {"nvlink", "xgmi", "c2c", "pcie", "smp", "net", "shm"};
     for (int i = 0; i < SERIES; i++)
         fprintf(file, ".c%d{stroke:var(--s%d)}.f%d{fill:var(--s%d)}.k%d{color:var(--s%d)}", i, i, i,
@@ -116,7 +122,7 @@ const char *page_time(double us, char *text)
     else if (us >= 1e3)
         (void)snprintf(text, NUMBER_TEXT, "%.20s ms", real_text(us / 1e3, number));
     else
-        (void)snprintf(text, NUMBER_TEXT, "%.20s &micro;s", real_text(us, number));
+        (void)snprintf(text, NUMBER_TEXT, "%.20s &#181;s", real_text(us, number));
     return text;
 }
 
@@ -166,7 +172,7 @@ void page_begin(const struct report *r)
     page_text(file, name);
     fputs("</title>\n<style>", file);
     fputs(style, file);
-    put_colours(file);
+    page_style(file);
     fputs("</style></head>\n<body>\n<h1>", file);
     page_text(file, name);
     fprintf(file,
@@ -188,16 +194,18 @@ void page_end(FILE *file)
 
 /* ---- notes */
 
-static void put_notes(const struct report *r, int warning)
+static uint32_t put_notes(const struct report *r)
 {
+    uint32_t count = 0;
     for (uint32_t i = 0; i < r->info.notes; i++) {
         peal_note_info note = {.size = sizeof note};
-        if (peal_fabric_note(r->fabric, i, &note) != PEAL_OK || note.warning != warning)
+        if (peal_fabric_note(r->fabric, i, &note) != PEAL_OK || note.warning)
             continue;
+        if (count++ == 0)
+            fputs("<div class=\"scroll\"><table><tr><th>where</th><th>what</th></tr>\n", r->file);
         const char *path = note.path ? note.path : "";
         const char *slash = strrchr(path, '/');
-        fprintf(r->file, "<tr><td%s</td><td><code>",
-                warning ? " class=\"warning\">&#9888; warning" : ">note");
+        fputs("<tr><td><code>", r->file);
         page_text(r->file, slash ? slash + 1 : path);
         if (note.line)
             fprintf(r->file, ":%lu", (unsigned long)note.line);
@@ -205,20 +213,14 @@ static void put_notes(const struct report *r, int warning)
         page_text(r->file, note.text);
         fputs("</td></tr>\n", r->file);
     }
+    return count;
 }
 
+/* What was filled in; warnings are among the findings. */
 void report_notes(const struct report *r)
 {
-    page_heading(r->file, "notes", "Notes and warnings");
-    if (!r->info.notes) {
-        fputs("<p class=\"muted\">None: the file says all that is needed, and nothing in it is "
-              "suspicious.</p>\n",
-              r->file);
-        return;
-    }
-    fputs("<div class=\"scroll\"><table><tr><th>kind</th><th>where</th><th>what</th></tr>\n",
+    page_heading(r->file, "notes", "Notes");
+    fputs(put_notes(r) ? "</table></div>\n"
+                       : "<p class=\"muted\">None: the file says all that is needed.</p>\n",
           r->file);
-    put_notes(r, 1);
-    put_notes(r, 0);
-    fputs("</table></div>\n", r->file);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peal plan: a row for each range of sizes, predicted. */
 #include "cli_json.h"
+#include "report.h"
 #include "team.h"
 
 #include <stdlib.h>
@@ -270,6 +271,15 @@ static int plan_sheets(struct cli *cli, const peal_fabric *fabric, const peal_re
     return kept ? EXIT_YES : say_diag(PEAL_ERR_UNSUPPORTED, NULL);
 }
 
+static int draw(struct cli *cli, peal_fabric *fabric, uint32_t ranks)
+{
+    struct report report = {
+        .cli = cli, .fabric = fabric, .path = cli->operand[0], .ranks = ranks, .asked_only = 1};
+    if (ranks < 2 && cli_given(cli, OPT_SVG))
+        return say_usage("--svg: one rank has nothing to plan");
+    return report_svg(&report, report_choices);
+}
+
 static int plan_fabric(struct cli *cli, peal_fabric *fabric, const struct choice *choice)
 {
     peal_request request = PEAL_REQUEST_INIT;
@@ -278,6 +288,7 @@ static int plan_fabric(struct cli *cli, peal_fabric *fabric, const struct choice
     CLI_TRY(degrade_fabric(cli, fabric));
     CLI_TRY(count_ranks(cli, fabric, request.ranks, &request.ranks));
     CLI_TRY(choose_all(choice, request.ranks, 0, &actions));
+    CLI_TRY(draw(cli, fabric, request.ranks));
     struct sheet *sheets = make_sheets(&actions, request.ranks, NULL);
     uint32_t count = actions.count;
     int code = plan_sheets(cli, fabric, &request, choice->all, sheets, &count);
@@ -297,6 +308,8 @@ static int plan_file(struct cli *cli, peal_table *table, const struct choice *ch
         return say_usage("a plan file has no candidates; give the topology");
     if (cli_given(cli, OPT_DEGRADE))
         return say_usage("a plan file has no links to degrade; give the topology");
+    if (cli_given(cli, OPT_SVG))
+        return say_usage("--svg draws what was to choose from; give the topology");
     CLI_TRY(check_decided(cli, table));
     CLI_TRY(choose_of_table(choice, table, &actions));
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));

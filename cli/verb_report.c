@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peal report: a machine, what is chosen on it, and why, as one page. */
+#include "lint.h"
 #include "report.h"
 
 static int write_page(struct report *r)
@@ -12,6 +13,7 @@ static int write_page(struct report *r)
         CLI_TRY(report_plan(r));
     }
     CLI_TRY(report_estimate(r));
+    CLI_TRY(report_lint(r));
     report_notes(r);
     page_end(r->file);
     return EXIT_YES;

@@ -5,11 +5,31 @@
 
 #include <stdlib.h>
 
-#define DEAD_FACTOR 1e5 /* no part that is left of a link makes so much of a difference */
+#define DEAD_FACTOR 1e5
 #define LINKS_SHOWN 24u
 #define STEPS_SHOWN 16u
 
 /* ---- text */
+
+/* No part that is left of a link makes so much of a difference. */
+static int dead(const struct sim_case *c)
+{
+    return c->healthy_us > 0 && c->info.time_us > DEAD_FACTOR * c->healthy_us;
+}
+
+static void print_dead(const struct sim_case *c, FILE *file)
+{
+    char text[NUMBER_TEXT];
+    peal_sim_event event = {.size = sizeof event};
+    fprintf(file, "  simulated  never ends: it crosses a dead link\n  healthy    %s us\n",
+            real_text(c->healthy_us, text));
+    for (uint32_t i = 0; peal_sim_critical(c->sim, i, &event) == PEAL_OK; i++)
+        if (event.own_us > c->healthy_us) { /* the first that hangs */
+            fprintf(file, "  stuck      rank %lu, lane %lu: %s\n", (unsigned long)event.rank,
+                    (unsigned long)event.lane, event.text);
+            return;
+        }
+}
 
 static void print_times(const struct sim_case *c, FILE *file)
 {
@@ -17,16 +37,20 @@ static void print_times(const struct sim_case *c, FILE *file)
     fprintf(file, "%s of %s by %lu ranks: %s, %s\n", action_text(&c->action, action),
             size_text(c->info.bytes, text), (unsigned long)c->ranks, c->row.algorithm,
             c->row.detail);
+    if (dead(c)) {
+        print_dead(c, file);
+        return;
+    }
     fprintf(file, "  simulated  %s us\n", real_text(c->info.time_us, text));
     if (c->info.model_us > 0) {
         fprintf(file, "  predicted  %s us", real_text(c->info.model_us, text));
-        fprintf(file, " (%+.1f %%)\n", 100 * (c->info.model_us / c->info.time_us - 1));
+        fprintf(file, " (%+.1f %%)%s\n", 100 * (c->info.model_us / c->info.time_us - 1),
+                c->healthy_us > 0 ? ", of the healthy machine" : "");
     }
     if (c->healthy_us > 0) {
         fprintf(file, "  healthy    %s us", real_text(c->healthy_us, text));
-        fprintf(file, "; the degraded links make it %.2f times slower%s\n",
-                c->info.time_us / c->healthy_us,
-                c->info.time_us > DEAD_FACTOR * c->healthy_us ? ": it crosses a dead one" : "");
+        fprintf(file, "; the degraded links make it %.2f times slower\n",
+                c->info.time_us / c->healthy_us);
     }
 }
 
@@ -185,6 +209,8 @@ static int show(const struct cli *cli, const struct sim_case *c)
         return output_close(&output, EXIT_YES);
     }
     print_times(c, output.file);
+    if (dead(c)) /* its figures would be those of what stands for nothing */
+        return output_close(&output, EXIT_YES);
     print_links(c, &output);
     if (cli_given(cli, OPT_BUFFER))
         print_ports(c, &output);

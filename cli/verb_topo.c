@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peal topo: what a machine is. */
 #include "verb_topo.h"
+#include "report.h"
 
 #include <string.h>
 
@@ -226,6 +227,13 @@ static void print_fabric(const struct cli *cli, const peal_fabric *fabric,
     print_notes(fabric, info, output->file);
 }
 
+static int draw_all(struct report *r)
+{
+    report_fabric(r);
+    report_network(r);
+    return EXIT_YES;
+}
+
 static int show(struct cli *cli)
 {
     peal_fabric *fabric;
@@ -233,7 +241,10 @@ static int show(struct cli *cli)
     struct output output;
     CLI_TRY(cli_operands(cli, 1));
     CLI_TRY(load_fabric(cli, cli->operand[0], &fabric));
+    struct report report = {.cli = cli, .fabric = fabric, .path = cli->operand[0]};
     int code = say_diag(peal_fabric_get(fabric, &info), NULL);
+    if (code == EXIT_YES)
+        code = report_svg(&report, draw_all);
     if (code == EXIT_YES)
         code = output_open(cli, &output);
     if (code == EXIT_YES) {
@@ -268,6 +279,8 @@ int verb_topo(struct cli *cli)
     int is_diff = strcmp(first, "diff") == 0;
     int is_detect = strcmp(first, "detect") == 0;
     CLI_TRY(only_for(cli, is_cluster, of_cluster, COUNT_OF(of_cluster), "cluster"));
+    if (cli_given(cli, OPT_SVG) && (is_cluster || is_diff || is_detect))
+        return say_usage("--svg draws one topology; give its file");
     CLI_TRY(only_for(cli, is_detect, of_detect, COUNT_OF(of_detect), "detect"));
     if (is_cluster || is_diff || is_detect) {
         cli->operand++;

@@ -124,7 +124,8 @@ struct sim_resource {
     double left;
     double weights;
     double level;
-    double change; /* of the load, where no level is looked for */
+    double change;    /* of the load, where no level is looked for */
+    uint64_t rerated; /* the round in which a group on it last got another rate */
     uint64_t busy_since;
     uint64_t busy;
     double bytes;
@@ -305,7 +306,7 @@ struct peal_sim {
     struct sim_vector32 levels; /* a heap of resources */
     uint32_t mark;
     uint32_t change_mark;
-    uint64_t round; /* how often shares have been worked out */
+    uint64_t round; /* how often shares have been worked out, and one more */
     struct sim_record *record;
     uint32_t records, record_capacity;
     struct sim_vector32 done_order; /* records as they ended, when kept */

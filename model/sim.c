@@ -220,6 +220,7 @@ peal_status peal_simulate(peal_ctx *ctx, const peal_fabric *fabric, const peal_t
     sim->bytes = own.bytes ? own.bytes : sim->plan->max_bytes;
     sim->buffer = own.buffer_bytes;
     sim->keep = own.keep;
+    sim->round = 1;
     sim->last = sim->flow_free = sim->attached_free = SIM_NONE;
     peal_status status = peal_sim_prepare(sim, diag);
     if (status == PEAL_OK) {

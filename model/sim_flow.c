@@ -163,8 +163,11 @@ void peal_sim_group_rate(struct peal_sim *sim, uint32_t group, double rate)
     const struct sim_use *use = &sim->use[g->first_use];
     if (g->heap_at != SIM_NONE && !g->fresh && g->rate == rate)
         return;
-    for (uint32_t u = 0; u < g->uses; u++)
-        sim->resource[use[u].resource].load += use[u].weight * g->flows * (rate - g->rate);
+    for (uint32_t u = 0; u < g->uses && (rate < g->rate || rate > g->rate); u++) {
+        struct sim_resource *r = &sim->resource[use[u].resource];
+        r->load += use[u].weight * g->flows * (rate - g->rate);
+        r->rerated = sim->round;
+    }
     settle(sim, g);
     g->rate = rate;
     schedule(sim, group);

@@ -279,10 +279,11 @@ static int fits(const struct peal_sim *sim, const struct sim_group *group)
     return 1;
 }
 
-/* 1: it is as full as it was. */
-static int refilled(const struct sim_resource *r)
+/* 1: it is as full as it was, and by flows of the same rates. */
+static int refilled(const struct peal_sim *sim, const struct sim_resource *r)
 {
-    return r->load >= r->capacity * SIM_FULL && r->load <= r->capacity * OVER;
+    return r->load >= r->capacity * SIM_FULL && r->load <= r->capacity * OVER &&
+           r->rerated != sim->round;
 }
 
 static void share_fresh(struct peal_sim *sim, uint32_t group, uint32_t solved)
@@ -307,7 +308,7 @@ void peal_sim_share(struct peal_sim *sim)
         share_fresh(sim, sim->fresh.at[i], solved);
     for (uint32_t i = 0; i < sim->dirty.count && sim->status == PEAL_OK; i++) {
         const struct sim_resource *r = &sim->resource[sim->dirty.at[i]];
-        if (r->mark > solved || !r->groups || refilled(r))
+        if (r->mark > solved || !r->groups || refilled(sim, r))
             continue;
         sim->mark++;
         add_resource(sim, sim->dirty.at[i]);

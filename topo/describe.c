@@ -20,7 +20,14 @@ peal_status peal_fabric_get(const peal_fabric *fabric, peal_fabric_info *info)
     full.links = fabric->listeds;
     full.notes = fabric->notes.count;
     full.digest = fabric->digest;
+    full.pfc = peal_topo_switch_facts(fabric).pfc;
+    full.ecn = peal_topo_switch_facts(fabric).ecn;
     return peal_export(info, &full, sizeof full);
+}
+
+static const char *path_of(const peal_fabric *fabric, const struct topo_type *type)
+{
+    return type->path ? type->path : fabric->file ? fabric->file : "";
 }
 
 /* The index of a NIC of a host in the fabric. */
@@ -46,7 +53,7 @@ peal_status peal_fabric_rank(const peal_fabric *fabric, uint32_t index, peal_ran
     full.nic = nic_index(&at, peal_topo_type_rank_nic(at.type, at.index));
     if (at.type->shared_memory) {
         full.device = -1;
-        full.busid = "";
+        full.busid = full.path = "";
         full.numa = 0;
         full.model = "host";
     } else {
@@ -57,6 +64,8 @@ peal_status peal_fabric_rank(const peal_fabric *fabric, uint32_t index, peal_ran
         full.numa = accel->numa;
         full.arch = accel->arch;
         full.model = accel->model;
+        full.path = path_of(fabric, at.type);
+        full.line = accel->line;
     }
     return peal_export(info, &full, sizeof full);
 }
@@ -78,6 +87,8 @@ peal_status peal_fabric_nic(const peal_fabric *fabric, uint32_t index, peal_nic_
     full.speed_gbits = nic->gbits;
     full.rail = nic->rail;
     full.rdma = nic->rdma;
+    full.path = path_of(fabric, at.type);
+    full.line = nic->line;
     return peal_export(info, &full, sizeof full);
 }
 
@@ -146,6 +157,7 @@ peal_status peal_fabric_note(const peal_fabric *fabric, uint32_t index, peal_not
     full.line = note->line;
     full.path = note->path;
     full.text = note->text;
+    full.rule = note->rule;
     return peal_export(info, &full, sizeof full);
 }
 

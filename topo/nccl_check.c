@@ -41,8 +41,8 @@ static peal_status slow_bridges(struct nccl_reader *reader)
                 fastest = link->gbs;
         }
         if (up && up->gbs * factor < fastest)
-            PEAL_TRY(peal_topo_warn(
-                &reader->fabric->notes, type->node[n].line,
+            PEAL_TRY(peal_topo_trap(
+                &reader->fabric->notes, "slow-bridge", type->node[n].line,
                 "PCIe bridge %s has %s GB/s upward and %s GB/s below: such figures are often those "
                 "of a virtual bridge, and limit every path through it",
                 type->node[n].busid, peal_topo_real(up->gbs).text, peal_topo_real(fastest).text));
@@ -59,7 +59,7 @@ static peal_status starved_nics(struct nccl_reader *reader)
         const struct topo_link *up = uplink(type, nic->node);
 
         if (up && up->gbs * 8 < nic->gbits * 0.5)
-            PEAL_TRY(peal_topo_warn(&reader->fabric->notes, nic->line,
+            PEAL_TRY(peal_topo_trap(&reader->fabric->notes, "starved-nic", nic->line,
                                     "NIC %s has a line rate of %s Gb/s on a PCIe link of %s GB/s",
                                     type->node[nic->node].name, peal_topo_real(nic->gbits).text,
                                     peal_topo_real(up->gbs).text));
@@ -86,7 +86,7 @@ static peal_status double_ids(struct nccl_reader *reader)
             if (!has_bus(other) || other->bus != node->bus ||
                 (node->kind == TOPO_NIC && other->kind == TOPO_NIC))
                 continue;
-            PEAL_TRY(peal_topo_warn(&reader->fabric->notes, node->line,
+            PEAL_TRY(peal_topo_trap(&reader->fabric->notes, "double-id", node->line,
                                     "bus id %s is that of line %u too: kept as two devices",
                                     node->busid, (unsigned)other->line));
             break;

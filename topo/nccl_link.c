@@ -241,7 +241,7 @@ static peal_status join_peers(struct nccl_reader *reader, const uint32_t *matrix
             peal_link_class link_class = (peal_link_class)(there ? classes[a] : classes[b]);
 
             if (there < back)
-                PEAL_TRY(peal_topo_warn(&reader->fabric->notes, from->line,
+                PEAL_TRY(peal_topo_trap(&reader->fabric->notes, "one-way", from->line,
                                         "gpu%u lists %u links to gpu%u, which lists %u back: %s",
                                         (unsigned)a, (unsigned)there, (unsigned)b, (unsigned)back,
                                         there ? "each direction is taken as stated"

@@ -152,7 +152,7 @@ static peal_status warn_far(peal_fabric *fabric, const struct topo_type *type, u
 
     if (accel->nic < 0 || label[type->nic[accel->nic].node].link_class < PEAL_LINK_SMP)
         return PEAL_OK;
-    return peal_topo_warn(&fabric->notes, accel->line,
+    return peal_topo_trap(&fabric->notes, "far-nic", accel->line,
                           "gpu%u is far from its NIC: every usable one is on another NUMA node "
                           "(%s is chosen)",
                           (unsigned)a, type->node[type->nic[accel->nic].node].name);

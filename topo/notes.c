@@ -8,11 +8,11 @@
 
 enum { TOPO_NOTE_TEXT = 480 };
 
-static peal_status add(struct topo_notes *notes, int warning, uint32_t line, const char *format,
-                       va_list args) PEAL_PRINTF(4, 0);
+static peal_status add(struct topo_notes *notes, int warning, const char *rule, uint32_t line,
+                       const char *format, va_list args) PEAL_PRINTF(5, 0);
 
-static peal_status add(struct topo_notes *notes, int warning, uint32_t line, const char *format,
-                       va_list args)
+static peal_status add(struct topo_notes *notes, int warning, const char *rule, uint32_t line,
+                       const char *format, va_list args)
 {
     char text[TOPO_NOTE_TEXT];
     struct topo_note *note;
@@ -29,6 +29,7 @@ static peal_status add(struct topo_notes *notes, int warning, uint32_t line, con
     PEAL_TRY(status);
     note = &notes->note[notes->count];
     note->warning = warning;
+    note->rule = rule;
     note->line = line;
     note->path = notes->path;
     note->text = peal_topo_arena_text(notes->arena, text, strlen(text));
@@ -44,7 +45,7 @@ peal_status peal_topo_note(struct topo_notes *notes, uint32_t line, const char *
     peal_status status;
 
     va_start(args, format);
-    status = add(notes, 0, line, format, args);
+    status = add(notes, 0, "", line, format, args);
     va_end(args);
     return status;
 }
@@ -55,7 +56,19 @@ peal_status peal_topo_warn(struct topo_notes *notes, uint32_t line, const char *
     peal_status status;
 
     va_start(args, format);
-    status = add(notes, 1, line, format, args);
+    status = add(notes, 1, "", line, format, args);
+    va_end(args);
+    return status;
+}
+
+peal_status peal_topo_trap(struct topo_notes *notes, const char *rule, uint32_t line,
+                           const char *format, ...)
+{
+    va_list args;
+    peal_status status;
+
+    va_start(args, format);
+    status = add(notes, 1, rule, line, format, args);
     va_end(args);
     return status;
 }

@@ -12,7 +12,8 @@ struct topo_note {
     uint32_t line;
     const char *path;
     const char *text;
-    uint32_t file; /* ordinal of path among the files read */
+    const char *rule; /* "" of none: what peal_topo_trap gave */
+    uint32_t file;    /* ordinal of path among the files read */
 };
 
 struct topo_notes {
@@ -29,6 +30,9 @@ peal_status peal_topo_note(struct topo_notes *notes, uint32_t line, const char *
     PEAL_PRINTF(3, 4);
 peal_status peal_topo_warn(struct topo_notes *notes, uint32_t line, const char *format, ...)
     PEAL_PRINTF(3, 4);
+/* A warning of one kind that others ask for by its name (peal_note_info), which is static. */
+peal_status peal_topo_trap(struct topo_notes *notes, const char *rule, uint32_t line,
+                           const char *format, ...) PEAL_PRINTF(4, 5);
 /* Sorts by file, in the order the files were read, then by line; equals keep theirs. */
 void peal_topo_notes_sort(struct topo_notes *notes);
 void peal_topo_notes_free(struct topo_notes *notes);

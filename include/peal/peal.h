@@ -258,6 +258,8 @@ typedef struct peal_fabric_info {
     uint32_t links;
     uint32_t notes;  /* notes and warnings together */
     uint64_t digest; /* equal for equal fabrics */
+    int pfc;         /* of the network's switches: 1 on, 0 off, -1 not stated */
+    int ecn;
 } peal_fabric_info;
 
 typedef struct peal_rank_info {
@@ -272,6 +274,8 @@ typedef struct peal_rank_info {
     int32_t nic;            /* index of the nearest NIC in the fabric, -1 none */
     uint32_t arch;          /* compute capability x 10 (90), 0 unknown or not NVIDIA */
     const char *model;      /* "sm_90", "gfx942", "host" */
+    const char *path;       /* of its host's file; "" for a host rank */
+    uint32_t line;          /* there; 0: of none */
 } peal_rank_info;
 
 typedef struct peal_nic_info {
@@ -283,6 +287,8 @@ typedef struct peal_nic_info {
     double speed_gbits; /* line rate */
     int32_t rail;       /* -1 undefined */
     int rdma;           /* 1: an RDMA NIC, 0: sockets only */
+    const char *path;   /* of its host's file */
+    uint32_t line;      /* there */
 } peal_nic_info;
 
 typedef struct peal_node_info {
@@ -310,6 +316,7 @@ typedef struct peal_note_info {
     uint32_t line;
     const char *path;
     const char *text;
+    const char *rule; /* of a trap, its name in docs/lint.md; "" of other warnings and of notes */
 } peal_note_info;
 
 /* Each fills *info, of which the caller has set info->size. ERR_ARG for an index

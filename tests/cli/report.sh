@@ -68,3 +68,33 @@ expect 3 "$PEAL" report missing.xml -o page.html
 [ ! -e page.html ] || die "half a page"
 expect 2 "$PEAL" report "$topologies/dgx-h100.xml" -a rign -o page.html
 [ ! -e page.html ] || die "half a page"
+
+# What lint finds is there, the worst first.
+page "$topologies/cluster-h100-2.xml" -c allreduce -b 1M --model llama-3-70b --tp 16
+expect_out 'error</b> tp-crosses <code>--tp</code>: tp 16, allreduce'
+
+# ---- the same pictures alone
+svg() { # svg FILE: well-formed XML of one picture, with the colours of what it shows, from nowhere
+    python3 - "$1" <<'PYTHON' || die "$1: no picture"
+import re, sys
+import xml.etree.ElementTree as tree
+root = tree.parse(sys.argv[1]).getroot()
+ns = "{http://www.w3.org/2000/svg}"
+style = root.find(ns + "style").text
+used = {v for e in root.iter() for v in re.findall(r"var\((--[a-z0-9]+)\)", e.get("style", ""))}
+assert root.tag == ns + "svg" and root.find(ns + "svg") is not None
+assert used and all(v + ":" in style for v in used), used
+tall = sum(float(s.get("height")) for s in root.findall(ns + "svg"))
+assert tall <= float(root.get("height")), (tall, root.get("height"))
+assert "://" not in open(sys.argv[1]).read().replace("http://www.w3.org/2000/svg", "")
+PYTHON
+}
+expect 0 "$PEAL" topo "$topologies/cluster-h100-2.xml" --svg topo.svg
+svg topo.svg
+grep -q '>mlx5_0<' topo.svg || die "no NIC is drawn"
+grep -q '>rail7<' topo.svg || die "no network is drawn"
+expect 0 "$PEAL" plan "$topologies/dgx-h100.xml" -c allreduce,alltoall -b 1K:1M --svg plan.svg
+svg plan.svg
+[ "$(grep -c '^<text[^>]*>\(allreduce\|alltoall\), 8 ranks<' plan.svg)" = 2 ] || die "not both collectives"
+grep -q '<text[^>]*>lower bound<' plan.svg || die "no colour is named"
+expect 2 "$PEAL" topo detect --svg x.svg

@@ -91,7 +91,8 @@ expect_json 'any(f["deps"] for f in j["flows"]) and any("tx" in l for f in j["fl
 expect 0 "$PEAL" sim "$h100" -a twoshot --channels 32 --bytes 64M --degrade 'gpu3>nvs0=0.5' --json
 expect_json '1.9 < j["time_us"] / j["healthy_us"] < 2.1'
 expect 0 "$PEAL" sim "$two" --bytes 64M --degrade 'h0/mlx5_0 tx=0'
-expect_out 'crosses a dead one'
+expect_out 'never ends: it crosses a dead link'
+expect_out 'stuck +rank [0-9]+, lane [0-9]+: '
 expect 0 "$PEAL" plan "$two" --bytes 64M --json
 cp out healthy
 expect 0 "$PEAL" plan "$two" --bytes 64M --degrade 'h0/mlx5_0 tx=0.1,h0/mlx5_1 rx=0.1' --json

@@ -233,6 +233,27 @@ END_TEST
 
 /* ---- shares */
 
+static void set_groups(struct peal_sim *sim, uint32_t needs)
+{
+    for (uint32_t n = 0; n < needs; n++)
+        sim->group[n] = (struct sim_group){.cap = sim->need[n].cap,
+                                           .first_use = sim->need[n].first_use,
+                                           .uses = sim->need[n].uses,
+                                           .head = SIM_NONE,
+                                           .heap_at = SIM_NONE};
+}
+
+static void free_shares(struct peal_sim *sim)
+{
+    struct sim_vector32 *made[] = {&sim->heap, &sim->fresh,         &sim->dirty,
+                                   &sim->part, &sim->part_resource, &sim->levels};
+    for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
+        peal_free(ctx, made[i]->at, made[i]->capacity * sizeof(uint32_t));
+    peal_free(ctx, sim->flow, sim->flow_capacity * sizeof *sim->flow);
+    for (uint32_t i = 0; i < sim->resources; i++)
+        peal_free(ctx, sim->resource[i].on, sim->resource[i].room * sizeof *sim->resource[i].on);
+}
+
 /* Port 0 takes 10, port 1 takes 4. B and C share port 1: 2 each. A and D share what B leaves of
  * port 0, which D loads twice: 8 / 3 each. E is held to 1/2 by its own cap, and leaves C and B
  * less of port 1: 7/4 each, and A and D 8.25 / 3. */
@@ -250,35 +271,154 @@ START_TEST(shares)
                                            {8 / 3.0, 2, 2, 8 / 3.0, 0}};
     struct sim_resource resource[2] = {{.capacity = 10}, {.capacity = 4}};
     struct sim_record record[FLOWS] = {{0}};
+    struct sim_group group[FLOWS];
     struct peal_sim sim = {.ctx = ctx,
                            .need = need,
+                           .group = group,
                            .use = use,
                            .resource = resource,
                            .record = record,
                            .resources = 2,
+                           .round = 1,
                            .flow_free = SIM_NONE};
+    set_groups(&sim, FLOWS);
     for (int step = 0; step < 3; step++) {
         uint32_t first = step == 1 ? E : A, last = step == 0 ? D : E;
         for (uint32_t i = first; step < 2 && i <= last; i++) {
             ck_assert_uint_eq(peal_sim_flow_new(&sim), i);
             sim.flow[i].need = sim.flow[i].record = i;
-            sim.flow[i].remaining = 1e6;
+            record[i].bytes = 1000000;
             peal_sim_flow_begin(&sim, i);
         }
         if (step == 2)
-            peal_sim_flow_end(&sim, E);
+            ck_assert_uint_eq(peal_sim_flow_end(&sim, E), E);
         peal_sim_share(&sim);
         for (uint32_t i = A; i <= (step == 1 ? (uint32_t)E : (uint32_t)D); i++)
-            ck_assert_msg(fabs(sim.flow[i].rate - rates[step][i]) < 1e-9, "step %d, flow %u: %f",
-                          step, i, sim.flow[i].rate);
+            ck_assert_msg(fabs(group[i].rate - rates[step][i]) < 1e-9, "step %d, flow %u: %f", step,
+                          i, group[i].rate);
     }
-    struct sim_vector32 *made[] = {&sim.heap, &sim.fresh,         &sim.dirty,
-                                   &sim.part, &sim.part_resource, &sim.levels};
-    for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
-        peal_free(ctx, made[i]->at, made[i]->capacity * sizeof(uint32_t));
-    peal_free(ctx, sim.flow, sim.flow_capacity * sizeof *sim.flow);
-    for (size_t i = 0; i < 2; i++)
-        peal_free(ctx, resource[i].on, resource[i].room * sizeof *resource[i].on);
+    free_shares(&sim);
+}
+END_TEST
+
+/* ---- groups, against filling flow by flow */
+
+enum { PORTS = 6, NEEDS = 9, MANY = 40, TURNS = 600 };
+
+struct crowd {
+    struct sim_use use[NEEDS * PORTS];
+    struct sim_need need[NEEDS];
+    struct sim_group group[NEEDS];
+    struct sim_resource resource[PORTS];
+    struct sim_record record[1];
+    uint32_t flows[NEEDS]; /* under way */
+    uint32_t seed;
+};
+
+static uint32_t draw(struct crowd *c, uint32_t below)
+{
+    c->seed = c->seed * 1664525u + 1013904223u;
+    return (c->seed >> 8) % below;
+}
+
+static void make_crowd(struct crowd *c, struct peal_sim *sim)
+{
+    for (uint32_t n = 0, uses = 0; n < NEEDS; n++) {
+        c->need[n] = (struct sim_need){.cap = 0.5 + draw(c, 8), .first_use = uses};
+        for (uint32_t p = 0; p < PORTS; p++)
+            if (draw(c, 3) == 0)
+                c->use[uses++] = (struct sim_use){p, 1 + draw(c, 2)};
+        c->need[n].uses = uses - c->need[n].first_use;
+    }
+    for (uint32_t p = 0; p < PORTS; p++)
+        c->resource[p].capacity = 2 + draw(c, 9);
+    c->record[0].bytes = 1ull << 50;
+    *sim = (struct peal_sim){.ctx = ctx,
+                             .need = c->need,
+                             .group = c->group,
+                             .use = c->use,
+                             .resource = c->resource,
+                             .record = c->record,
+                             .resources = PORTS,
+                             .round = 1,
+                             .flow_free = SIM_NONE};
+    set_groups(sim, NEEDS);
+}
+
+/* All rates rise together; those at their cap, or over a full port, stay where they are. */
+static void fill_slowly(const struct crowd *c, double *rate)
+{
+    int still[NEEDS] = {0};
+    double level = 0;
+    for (;;) {
+        double step = 1e30, used[PORTS] = {0}, rising[PORTS] = {0};
+        for (uint32_t n = 0; n < NEEDS; n++) {
+            rate[n] = still[n] ? rate[n] : level;
+            if (!still[n] && c->flows[n] && c->need[n].cap - level < step)
+                step = c->need[n].cap - level;
+            for (uint32_t u = 0; u < c->need[n].uses; u++) {
+                const struct sim_use *use = &c->use[c->need[n].first_use + u];
+                used[use->resource] += c->flows[n] * use->weight * rate[n];
+                rising[use->resource] += still[n] ? 0 : c->flows[n] * use->weight;
+            }
+        }
+        for (uint32_t p = 0; p < PORTS; p++)
+            if (rising[p] > 0 && (c->resource[p].capacity - used[p]) / rising[p] < step)
+                step = (c->resource[p].capacity - used[p]) / rising[p];
+        if (step > 1e29)
+            return;
+        level += step;
+        for (uint32_t n = 0; n < NEEDS; n++) {
+            if (still[n] || !c->flows[n])
+                continue;
+            rate[n] = level;
+            still[n] = level > c->need[n].cap - 1e-9;
+            for (uint32_t u = 0; u < c->need[n].uses; u++) {
+                uint32_t p = c->use[c->need[n].first_use + u].resource;
+                still[n] |= used[p] + step * rising[p] > c->resource[p].capacity - 1e-9;
+            }
+        }
+    }
+}
+
+/* A few flows end and begin at one time, often one for the other. */
+static void change(struct crowd *c, struct peal_sim *sim)
+{
+    for (uint32_t i = draw(c, 4) + 1; i-- > 0;) {
+        uint32_t n = draw(c, NEEDS), m = draw(c, 2) ? n : draw(c, NEEDS);
+        if (c->flows[n] && draw(c, 3)) {
+            peal_sim_flow_free(sim, peal_sim_flow_end(sim, n));
+            c->flows[n]--;
+        }
+        if (draw(c, 3) && c->flows[m] < MANY) {
+            uint32_t flow = peal_sim_flow_new(sim);
+            sim->flow[flow].need = m;
+            sim->flow[flow].record = 0;
+            peal_sim_flow_begin(sim, flow);
+            c->flows[m]++;
+        }
+    }
+}
+
+START_TEST(groups)
+{
+    for (uint32_t seed = 1; seed <= 20; seed++) {
+        struct crowd c = {.seed = seed};
+        struct peal_sim sim;
+        double rate[NEEDS];
+        make_crowd(&c, &sim);
+        for (uint32_t turn = 0; turn < TURNS; turn++) {
+            change(&c, &sim);
+            peal_sim_share(&sim);
+            fill_slowly(&c, rate);
+            for (uint32_t n = 0; n < NEEDS; n++)
+                ck_assert_msg(!c.flows[n] || fabs(c.group[n].rate - rate[n]) < 1e-6,
+                              "seed %u, turn %u, need %u: %f, not %f", seed, turn, n,
+                              c.group[n].rate, rate[n]);
+            sim.now += draw(&c, 5); /* 0: more happens at the same time, once shares are known */
+        }
+        free_shares(&sim);
+    }
 }
 END_TEST
 
@@ -422,6 +562,7 @@ int main(void)
     tcase_add_test(all, twoshot);
     tcase_add_test(all, oneshot);
     tcase_add_test(all, shares);
+    tcase_add_test(all, groups);
     tcase_add_test(all, degraded);
     tcase_add_test(all, incast);
     tcase_add_test(all, same_bytes);
