@@ -338,6 +338,8 @@ peal_status cuda_far_poll(struct cuda_service *service, uint32_t *moved, peal_di
         if (line->pair)
             cuda_rdma_flush(far, line);
     }
+    if (*moved)
+        (void)atomic_fetch_add_explicit(&far->moves, 1, memory_order_relaxed);
     return PEAL_OK;
 }
 

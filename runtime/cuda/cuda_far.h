@@ -120,8 +120,9 @@ struct cuda_far {
     cu_ptr tickets_device;  /* the device's address of that */
     uint32_t tickets[CUDA_STREAMS];
     uint64_t *places;
-    uint64_t place;       /* of this rank's output, as last told */
-    struct rdma_nic *nic; /* NULL: none */
+    uint64_t place;         /* of this rank's output, as last told */
+    _Atomic uint32_t moves; /* whatever has come on, in either direction */
+    struct rdma_nic *nic;   /* NULL: none */
     struct rdma_region arena;
     struct rdma_region own; /* of the pinned memory */
     uint32_t links_rdma;    /* of all ranks, from both ends */

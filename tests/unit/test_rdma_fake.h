@@ -125,6 +125,14 @@ static int fake_region(struct rdma_nic *nic, char *at, uint64_t bytes, struct rd
     return made;
 }
 
+/* No descriptor that is a dma-buf is to be had here: the address is this process's. */
+static int fake_region_dmabuf(struct rdma_nic *nic, int fd, char *at, uint64_t bytes,
+                              struct rdma_region *region)
+{
+    fake.wrong += lseek(fd, 0, SEEK_END) < (off_t)bytes;
+    return fake_region(nic, at, bytes, region);
+}
+
 static void fake_unregion(struct rdma_nic *nic, struct rdma_region *region)
 {
     (void)nic;
@@ -178,7 +186,7 @@ static int fake_pair(struct rdma_nic *nic, uint32_t sends, uint32_t receives, vo
     fake_lock();
     while (fake.pair[i].nic)
         i++;
-    fake.wrong += sends != RDMA_SENDS || receives != RDMA_RECEIVES;
+    fake.wrong += sends != RDMA_SENDS || receives > RDMA_RECEIVES;
     memset(&fake.pair[i], 0, sizeof fake.pair[i]);
     fake.pair[i].nic = (struct fake_nic *)(void *)nic;
     fake_unlock();
@@ -283,6 +291,18 @@ static void fake_break(struct fake_pair *self, struct fake_pair *other, enum rdm
         fake_flush(other, RDMA_FLUSHED);
 }
 
+/* A word is written as one, behind all that was written before. */
+static void fake_write(const struct rdma_work *work)
+{
+    uint64_t word;
+    if (work->bytes != sizeof word || work->to % sizeof word) {
+        memcpy((char *)(uintptr_t)work->to, work->from, work->bytes);
+        return;
+    }
+    memcpy(&word, work->from, sizeof word);
+    __atomic_store_n((uint64_t *)(uintptr_t)work->to, word, __ATOMIC_RELEASE);
+}
+
 static void fake_carry(struct fake_pair *self)
 {
     struct fake_pair *other = &fake.pair[self->other];
@@ -306,7 +326,7 @@ static void fake_carry(struct fake_pair *self)
         return;
     }
     if (work->op == RDMA_WRITE)
-        memcpy((char *)(uintptr_t)work->to, work->from, work->bytes);
+        fake_write(work);
     if (work->op == RDMA_SEND)
         memcpy(receive->to, work->from,
                work->bytes < receive->bytes ? work->bytes : receive->bytes);
@@ -372,6 +392,7 @@ static void fake_close(struct rdma_nic *nic)
 
 static const struct rdma_nic_ops fake_ops = {
     .region = fake_region,
+    .region_dmabuf = fake_region_dmabuf,
     .unregion = fake_unregion,
     .pair = fake_pair,
     .join = fake_join,
