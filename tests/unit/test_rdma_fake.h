@@ -23,6 +23,7 @@
 #define FAKE_PAIRS 256u
 #define FAKE_REGIONS 256u
 #define FAKE_QUEUE 65536u
+#define FAKE_LARGE (64u << 20) /* bytes */
 
 struct fake_nic {
     struct rdma_nic nic; /* first */
@@ -65,9 +66,10 @@ static struct {
     uint64_t thaws;                 /* until then */
     /* what goes wrong */
     uint32_t inline_bytes;
-    uint32_t absent;       /* 1: the first second rank of a host that asks has no device */
-    uint32_t regions_most; /* none beyond so many, */
-    uint32_t region_at;    /* and not this one */
+    uint32_t absent;            /* 1: the first second rank of a host that asks has no device */
+    uint32_t regions_most;      /* none beyond so many, */
+    uint32_t region_at;         /* and not this one */
+    uint32_t large, large_most; /* of those of a device's memory: ever made, and none beyond */
     uint32_t asked;
     uint32_t break_at;  /* this work ends as BROKEN */
     uint32_t refuse_at; /* this work names a key that is none */
@@ -112,10 +114,12 @@ static int fake_region(struct rdma_nic *nic, char *at, uint64_t bytes, struct rd
     fake_lock();
     while (i < FAKE_REGIONS && fake.region[i].used)
         i++;
-    int made =
-        i < FAKE_REGIONS && fake.regions < fake.regions_most && ++fake.asked != fake.region_at;
+    int large = bytes >= FAKE_LARGE;
+    int made = (!large || fake.large < fake.large_most) && i < FAKE_REGIONS &&
+               fake.regions < fake.regions_most && ++fake.asked != fake.region_at;
     if (made) {
         fake.regions++;
+        fake.large += (uint32_t)large;
         fake.region[i].at = at;
         fake.region[i].bytes = bytes;
         fake.region[i].used = 1;
@@ -435,7 +439,7 @@ static void fake_begin(uint64_t seed)
     fake.pair = calloc(FAKE_PAIRS, sizeof *fake.pair);
     fake.random = (seed + 1) * 0x9e3779b97f4a7c15u;
     fake.inline_bytes = 128;
-    fake.regions_most = UINT32_MAX;
+    fake.regions_most = fake.large_most = UINT32_MAX;
     ck_assert_int_eq(pthread_create(&fake.thread, NULL, fake_wire, NULL), 0);
 }
 
