@@ -327,8 +327,10 @@ static void replay_body(struct member *self)
     void *context = NULL;
     calls[2] = (struct what){PEAL_ALLGATHER, 30001, 0, 1};
     SAY(self, graphs.retain(&context, (int)(self->rank % 2)) == 0, "no context");
+    /* A thread that captures forbids others what captures do not allow. */
+    (void)pthread_barrier_wait(&team.meet);
     void *exec = capture(self, context, calls, 3);
-    (void)pthread_barrier_wait(&team.meet); /* captures forbid others what they must not do */
+    (void)pthread_barrier_wait(&team.meet);
     for (uint32_t i = 0; i < 8; i++) {
         calls[2].salt = i;
         prepare(self, &calls[2]);

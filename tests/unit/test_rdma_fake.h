@@ -133,7 +133,9 @@ static int fake_region(struct rdma_nic *nic, char *at, uint64_t bytes, struct rd
 static int fake_region_dmabuf(struct rdma_nic *nic, int fd, char *at, uint64_t bytes,
                               struct rdma_region *region)
 {
+    fake_lock();
     fake.wrong += lseek(fd, 0, SEEK_END) < (off_t)bytes;
+    fake_unlock();
     return fake_region(nic, at, bytes, region);
 }
 
