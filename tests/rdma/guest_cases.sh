@@ -81,30 +81,17 @@ right() { # right NAME PLAN ARGUMENT...
     by_verbs "$name"
 }
 
-# In memory of the stand-in for the CUDA driver, which the device is let at by its address.
-device_memory() { # device_memory NAME PLAN ARGUMENT...
-    right "$@" --gpu
-    case $role in b) return ;; esac
-    grep -q 'device memory goes between hosts by RDMA$' /tmp/err.0 || {
-        echo "case $1 FAILED: device memory does not go by RDMA"
-        cat /tmp/err.0
-    }
-}
-
 # Elements of a block: from nothing to 8 MiB in a rank's larger buffer.
 whole=0,4,1000,50000,2097152
 blocks=0,1,250,12500,524288
 
 if [ "$role" = single ]; then
     right allreduce allreduce --count 0,1000,50000 --sockets 3
-    device_memory gpu-allreduce allreduce --count 0,1000,50000
 else
     right allreduce allreduce --count $whole --sockets 3
     right allgather allgather --count $blocks
     right alltoall alltoall --count $blocks
     right registered allreduce --bytes 1M --registered
-    device_memory gpu-alltoall alltoall --count 1,12500
-    device_memory gpu-registered allreduce --bytes 1M --registered
 
     peal topo detect --ranks 2 | grep -q 'name="rxe0"' || echo "case detect FAILED: $(peal topo detect --ranks 2)"
 

@@ -90,7 +90,6 @@ guest() {
     put "$PEAL"
     put "$PEAL_RDMA_RANK"
     put "$provider" "$provider"
-    put "$PEAL_BUILD/fakecuda/libcuda.so.1" /lib/x86_64-linux-gnu/libcuda.so.1
     put /lib/x86_64-linux-gnu/libgcc_s.so.1 /lib/x86_64-linux-gnu/libgcc_s.so.1
     echo 'driver rxe' >"$root/etc/libibverbs.d/rxe.driver"
     install -m 755 "$here/guest_init.sh" "$root/init"
