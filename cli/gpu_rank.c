@@ -6,6 +6,7 @@
 #include <peal/peal_cuda.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 struct gpu {
     peal_cuda *cuda;
@@ -35,6 +36,31 @@ static uint64_t heap_of(const struct crew *crew, uint64_t *buffers)
     return (crew->registered ? *buffers : 0) + 16 * (most + 4096) + (1u << 20);
 }
 
+/* This rank's number among those of its host. */
+static uint32_t place_of(const struct self *self)
+{
+    const peal_world *world = self->yard->world;
+    const char *home = peal_world_host(world, self->rank);
+    uint32_t place = 0;
+    for (uint32_t r = 0; r < self->rank; r++) {
+        const char *host = peal_world_host(world, r);
+        place += !home || !host || strcmp(home, host) == 0;
+    }
+    return place;
+}
+
+/* "device memory goes between hosts by RDMA", before anything moves. */
+static void note_links(const struct gpu *gpu)
+{
+    peal_cuda_comm_info info = {.size = sizeof info};
+    if (peal_cuda_comm_get(gpu->comm, &info) != PEAL_OK || !(info.links_rdma || info.links_tcp))
+        return;
+    say(SAY_NOTE, "device memory goes between hosts%s%s%s%s%s", info.links_rdma ? " by RDMA" : "",
+        info.links_rdma && info.links_tcp ? " and" : "",
+        info.links_tcp ? " through pinned host memory by TCP" : "",
+        info.links_tcp && info.why[0] ? "; not by RDMA: " : "", info.links_tcp ? info.why : "");
+}
+
 static peal_status open_comm(struct self *self, struct gpu *gpu, peal_diag *diag)
 {
     const struct crew *crew = self->crew;
@@ -43,7 +69,7 @@ static peal_status open_comm(struct self *self, struct gpu *gpu, peal_diag *diag
     peal_status status = peal_cuda_device(gpu->cuda, 0, diag, &about);
     if (status != PEAL_OK)
         return status;
-    params.device = self->rank % about.devices;
+    params.device = place_of(self) % about.devices;
     params.heap_bytes = heap_of(crew, &gpu->bytes);
     params.zero_sm = crew->zero_sm;
     if (self->rank == 0)
@@ -52,6 +78,8 @@ static peal_status open_comm(struct self *self, struct gpu *gpu, peal_diag *diag
             about.stand_in ? ": a stand-in, times mean nothing" : "");
     status = peal_cuda_comm_create(gpu->cuda, self->yard->world, crew->table, self->rank, &params,
                                    diag, &gpu->comm);
+    if (status == PEAL_OK && self->rank == 0)
+        note_links(gpu);
     return status == PEAL_OK ? peal_cuda_stream_create(gpu->comm, diag, &gpu->stream) : status;
 }
 

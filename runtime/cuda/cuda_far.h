@@ -120,8 +120,9 @@ struct cuda_far {
     cu_ptr tickets_device;  /* the device's address of that */
     uint32_t tickets[CUDA_STREAMS];
     uint64_t *places;
-    uint64_t place;       /* of this rank's output, as last told */
-    struct rdma_nic *nic; /* NULL: none */
+    uint64_t place;         /* of this rank's output, as last told */
+    _Atomic uint32_t moves; /* whatever has come on, in either direction */
+    struct rdma_nic *nic;   /* NULL: none */
     struct rdma_region arena;
     struct rdma_region own; /* of the pinned memory */
     uint32_t links_rdma;    /* of all ranks, from both ends */
@@ -146,6 +147,14 @@ peal_status cuda_far_make(struct peal_cuda_comm *comm, const peal_table *table, 
                           peal_diag *diag);
 /* Behind the service thread's end; the transport is stopped in it. */
 void cuda_far_free(struct peal_cuda_comm *comm);
+/* The comm has failed: nothing of it reaches this rank's memory any more. */
+void cuda_far_cut(struct cuda_far *far);
+/* A queue pair has failed and nothing explains it: the rank, and why. */
+int cuda_far_lost(const struct cuda_far *far, uint32_t *rank, uint32_t *reason);
+void cuda_far_count(const struct peal_cuda_comm *comm, uint32_t *rdma, uint32_t *tcp,
+                    const char **why);
+
+/* ---- cuda_far_send.c */
 /* 1: an order for a rank of another host cannot be taken now. */
 int cuda_far_full(const struct cuda_far *far, const struct dev_order *order);
 /* 1: the transfer that a signal follows has to be over before it is given to a stream or a line. */
@@ -162,12 +171,6 @@ void cuda_far_word(struct cuda_far *far, const struct dev_order *order);
 peal_status cuda_far_poll(struct cuda_service *service, uint32_t *moved, peal_diag *diag);
 /* A part is read, or in place. */
 void cuda_far_part(struct cuda_far *far, struct cuda_transfer *transfer, int read, int done);
-/* The comm has failed: nothing of it reaches this rank's memory any more. */
-void cuda_far_cut(struct cuda_far *far);
-/* A queue pair has failed and nothing explains it: the rank, and why. */
-int cuda_far_lost(const struct cuda_far *far, uint32_t *rank, uint32_t *reason);
-void cuda_far_count(const struct peal_cuda_comm *comm, uint32_t *rdma, uint32_t *tcp,
-                    const char **why);
 
 /* ---- cuda_far_land.c */
 peal_status cuda_land_make(struct cuda_far *far, peal_diag *diag);

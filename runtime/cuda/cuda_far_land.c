@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What TCP brings for this rank's arena: received into pinned memory, copied up, and acknowledged
- * when it is there; the words of semaphores and counts are written by the same stream, so behind
- * it. In the transport's receiving thread, which has no context of its own and may run beside
- * captures.
+ * What TCP brings for this rank's arena: frames are received side by side, each taken to pinned
+ * memory when it is whole, copied up, and acknowledged when it is there; the words of semaphores
+ * and counts are written by the same stream, so behind it. In the transport's receiving thread,
+ * which has no context of its own and may run beside captures.
  */
 #include "cuda_far.h"
 
+#include <string.h>
+
+/* Where a stream's frame is received; taken when the first one comes. Plain memory: a driver may
+ * pin none while kernels wait. */
 struct land_room {
-    char *at; /* pinned; taken when the first frame comes */
+    char *at;
     cu_ptr to;
 };
 
@@ -16,6 +20,7 @@ struct cuda_landing {
     struct far_landing landing; /* first */
     struct peal_cuda_comm *comm;
     cu_handle stream;
+    char *pinned;     /* CUDA_PART bytes, on their way up */
     uint32_t streams; /* of a rank */
     struct land_room *rooms;
 };
@@ -65,17 +70,6 @@ static int arena_of(const struct peal_cuda_comm *comm, uint64_t at, uint32_t byt
 
 /* ---- the transport's calls */
 
-static char *take_room(const struct cuda_landing *self, struct land_room *room)
-{
-    struct peal_cuda_comm *comm = self->comm;
-    void *pinned = NULL;
-    int mode;
-    int fine = enter(comm, &mode) &&
-               comm->cuda->call.host_alloc(&pinned, CUDA_PART, CU_HOST_PORTABLE) == CU_SUCCESS;
-    room->at = pinned;
-    return leave(comm, mode, fine) ? room->at : NULL;
-}
-
 static char *land_room(struct far_landing *landing, uint32_t rank, uint32_t stream, uint64_t at,
                        uint32_t bytes)
 {
@@ -83,7 +77,9 @@ static char *land_room(struct far_landing *landing, uint32_t rank, uint32_t stre
     struct land_room *room = &self->rooms[rank * self->streams + stream];
     if (bytes > CUDA_PART || !arena_of(self->comm, at, bytes, &room->to))
         return NULL;
-    return room->at ? room->at : take_room(self, room);
+    if (!room->at)
+        room->at = peal_alloc(self->comm->ctx, CUDA_PART);
+    return room->at;
 }
 
 static int land(struct far_landing *landing, uint32_t rank, uint32_t stream, uint32_t bytes)
@@ -92,10 +88,12 @@ static int land(struct far_landing *landing, uint32_t rank, uint32_t stream, uin
     const struct land_room *room = &self->rooms[rank * self->streams + stream];
     const struct cuda_calls *call = &self->comm->cuda->call;
     int mode;
+    memcpy(self->pinned, room->at, bytes);
     int fine =
         enter(self->comm, &mode) &&
-        call->copy(room->to, (cu_ptr)(uintptr_t)room->at, bytes, self->stream) == CU_SUCCESS &&
+        call->copy(room->to, (cu_ptr)(uintptr_t)self->pinned, bytes, self->stream) == CU_SUCCESS &&
         call->stream_synchronize(self->stream) == CU_SUCCESS;
+    (void)atomic_fetch_add_explicit(&self->comm->far->moves, 1, memory_order_relaxed);
     return leave(self->comm, mode, fine);
 }
 
@@ -142,6 +140,9 @@ peal_status cuda_land_make(struct cuda_far *far, peal_diag *diag)
     self->rooms = peal_calloc(comm->ctx, (size_t)comm->nranks * self->streams, sizeof *self->rooms);
     if (!self->rooms)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    void *pinned = NULL;
+    CUDA_TRY(comm->cuda, diag, host_alloc, &pinned, CUDA_PART, CU_HOST_PORTABLE);
+    self->pinned = pinned;
     CUDA_TRY(comm->cuda, diag, stream_create, &self->stream, CU_STREAM_NONBLOCKING);
     atomic_store_explicit(&comm->host->far->landing, &self->landing, memory_order_release);
     return PEAL_OK;
@@ -160,9 +161,10 @@ void cuda_land_free(struct cuda_far *far)
         (void)comm->cuda->call.stream_synchronize(self->stream);
         (void)comm->cuda->call.stream_destroy(self->stream);
     }
+    if (self->pinned)
+        (void)comm->cuda->call.host_free(self->pinned);
     for (size_t i = 0; self->rooms && i < count; i++)
-        if (self->rooms[i].at)
-            (void)comm->cuda->call.host_free(self->rooms[i].at);
+        peal_free(comm->ctx, self->rooms[i].at, CUDA_PART);
     peal_free(comm->ctx, self->rooms, count * sizeof *self->rooms);
     peal_free(comm->ctx, self, sizeof *self);
     far->landing = NULL;

@@ -24,6 +24,8 @@ static void read_signs(const struct cuda_service *service, uint32_t *signs)
     signs[3] = atomic_load_explicit(&comm->words->step, memory_order_relaxed);
     for (uint32_t lane = 0; lane < comm->most_lanes; lane++)
         signs[3] += service->head[lane];
+    if (comm->far)
+        signs[3] += atomic_load_explicit(&comm->far->moves, memory_order_relaxed);
 }
 
 static int is_under_way(const uint32_t *signs)

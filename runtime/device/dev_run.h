@@ -297,7 +297,7 @@ DEV_FN void dev_run_lane(struct dev_thread *t, const struct dev_call *call)
     const char *image = DEV_AT(const char, b->rank.image);
     const struct dev_lane *lanes = (const struct dev_lane *)(const void *)(image + b->row->lanes);
     const struct dev_step *steps = (const struct dev_step *)(const void *)(image + b->row->steps);
-    t->failed = b->state->failed;
+    t->failed = dev_relaxed32(&b->state->failed); /* another lane may fail before this one begins */
     if (b->row->counted)
         dev_check_counts(t);
     dev_run_steps(t, &lanes[t->lane], steps);

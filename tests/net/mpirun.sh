@@ -22,3 +22,10 @@ expect 0 "${mpi[@]}" sh -c 'PEAL_HOST_ID=n$((PMIX_RANK / 2)) exec "$0" "$@"' \
     "$PEAL" run "$two" --group 0,1,8,9 --collective all --count 0,1,4099 --check --timeout 20000
 expect_out 'all right'
 expect_err '2 hosts .n0, n1., connected by TCP'
+# In device memory, on the stand-in for the CUDA driver.
+# shellcheck disable=SC2016
+LD_LIBRARY_PATH=$PEAL_BUILD/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} expect 0 "${mpi[@]}" \
+    sh -c 'PEAL_HOST_ID=n$((PMIX_RANK / 2)) exec "$0" "$@"' "$PEAL" run "$two" --group 0,1,8,9 \
+    --collective allreduce,alltoall --count 0,1,4099 --gpu --check --timeout 20000
+expect_out 'all right'
+expect_err 'device memory goes between hosts through pinned host memory by TCP'

@@ -2,7 +2,7 @@
 /* ctest: threads */
 /* Calls on the stand-in for the CUDA driver: alone, mixed, captured and replayed. That every
  * collective is right on it is what tests/cli/gpu.sh runs. */
-#include "test_cuda.h"
+#include "test_cuda_graphs.h"
 
 static struct test_heap heap;
 static peal_ctx *ctx;
@@ -16,45 +16,6 @@ static void tear_down(void)
 {
     peal_ctx_destroy(ctx);
     ck_assert_int_eq(heap.blocks, 0);
-}
-
-/* ---- graphs, by the driver's own functions */
-
-struct graphs {
-    int (*begin)(void *stream, int mode);
-    int (*end)(void *stream, void **graph);
-    int (*make)(void **exec, void *graph, unsigned long long flags);
-    int (*launch)(void *exec, void *stream);
-    int (*drop)(void *graph);
-    int (*drop_exec)(void *exec);
-    int (*push)(void *context);
-    int (*pop)(void **context);
-    int (*retain)(void **context, int device);
-    int (*release)(int device);
-    void *library;
-};
-
-static void find(struct graphs *graphs, const char *name, void *to)
-{
-    void *symbol = dlsym(graphs->library, name);
-    ck_assert_msg(symbol != NULL, "%s", name);
-    memcpy(to, &symbol, sizeof symbol);
-}
-
-static void load_graphs(struct graphs *graphs)
-{
-    graphs->library = dlopen(fake_path(), RTLD_NOW);
-    ck_assert_ptr_nonnull(graphs->library);
-    find(graphs, "cuStreamBeginCapture_v2", &graphs->begin);
-    find(graphs, "cuStreamEndCapture", &graphs->end);
-    find(graphs, "cuGraphInstantiateWithFlags", &graphs->make);
-    find(graphs, "cuGraphLaunch", &graphs->launch);
-    find(graphs, "cuGraphDestroy", &graphs->drop);
-    find(graphs, "cuGraphExecDestroy", &graphs->drop_exec);
-    find(graphs, "cuCtxPushCurrent_v2", &graphs->push);
-    find(graphs, "cuCtxPopCurrent_v2", &graphs->pop);
-    find(graphs, "cuDevicePrimaryCtxRetain", &graphs->retain);
-    find(graphs, "cuDevicePrimaryCtxRelease_v2", &graphs->release);
 }
 
 static struct graphs graphs;

@@ -23,6 +23,7 @@
 #define FAKE_PAIRS 256u
 #define FAKE_REGIONS 256u
 #define FAKE_QUEUE 65536u
+#define FAKE_LARGE (64u << 20) /* bytes */
 
 struct fake_nic {
     struct rdma_nic nic; /* first */
@@ -65,9 +66,10 @@ static struct {
     uint64_t thaws;                 /* until then */
     /* what goes wrong */
     uint32_t inline_bytes;
-    uint32_t absent;       /* 1: the first second rank of a host that asks has no device */
-    uint32_t regions_most; /* none beyond so many, */
-    uint32_t region_at;    /* and not this one */
+    uint32_t absent;            /* 1: the first second rank of a host that asks has no device */
+    uint32_t regions_most;      /* none beyond so many, */
+    uint32_t region_at;         /* and not this one */
+    uint32_t large, large_most; /* of those of a device's memory: ever made, and none beyond */
     uint32_t asked;
     uint32_t break_at;  /* this work ends as BROKEN */
     uint32_t refuse_at; /* this work names a key that is none */
@@ -112,10 +114,12 @@ static int fake_region(struct rdma_nic *nic, char *at, uint64_t bytes, struct rd
     fake_lock();
     while (i < FAKE_REGIONS && fake.region[i].used)
         i++;
-    int made =
-        i < FAKE_REGIONS && fake.regions < fake.regions_most && ++fake.asked != fake.region_at;
+    int large = bytes >= FAKE_LARGE;
+    int made = (!large || fake.large < fake.large_most) && i < FAKE_REGIONS &&
+               fake.regions < fake.regions_most && ++fake.asked != fake.region_at;
     if (made) {
         fake.regions++;
+        fake.large += (uint32_t)large;
         fake.region[i].at = at;
         fake.region[i].bytes = bytes;
         fake.region[i].used = 1;
@@ -123,6 +127,16 @@ static int fake_region(struct rdma_nic *nic, char *at, uint64_t bytes, struct rd
     }
     fake_unlock();
     return made;
+}
+
+/* No descriptor that is a dma-buf is to be had here: the address is this process's. */
+static int fake_region_dmabuf(struct rdma_nic *nic, int fd, char *at, uint64_t bytes,
+                              struct rdma_region *region)
+{
+    fake_lock();
+    fake.wrong += lseek(fd, 0, SEEK_END) < (off_t)bytes;
+    fake_unlock();
+    return fake_region(nic, at, bytes, region);
 }
 
 static void fake_unregion(struct rdma_nic *nic, struct rdma_region *region)
@@ -178,7 +192,7 @@ static int fake_pair(struct rdma_nic *nic, uint32_t sends, uint32_t receives, vo
     fake_lock();
     while (fake.pair[i].nic)
         i++;
-    fake.wrong += sends != RDMA_SENDS || receives != RDMA_RECEIVES;
+    fake.wrong += sends != RDMA_SENDS || receives > RDMA_RECEIVES;
     memset(&fake.pair[i], 0, sizeof fake.pair[i]);
     fake.pair[i].nic = (struct fake_nic *)(void *)nic;
     fake_unlock();
@@ -283,6 +297,18 @@ static void fake_break(struct fake_pair *self, struct fake_pair *other, enum rdm
         fake_flush(other, RDMA_FLUSHED);
 }
 
+/* A word is written as one, behind all that was written before. */
+static void fake_write(const struct rdma_work *work)
+{
+    uint64_t word;
+    if (work->bytes != sizeof word || work->to % sizeof word) {
+        memcpy((char *)(uintptr_t)work->to, work->from, work->bytes);
+        return;
+    }
+    memcpy(&word, work->from, sizeof word);
+    __atomic_store_n((uint64_t *)(uintptr_t)work->to, word, __ATOMIC_RELEASE);
+}
+
 static void fake_carry(struct fake_pair *self)
 {
     struct fake_pair *other = &fake.pair[self->other];
@@ -306,7 +332,7 @@ static void fake_carry(struct fake_pair *self)
         return;
     }
     if (work->op == RDMA_WRITE)
-        memcpy((char *)(uintptr_t)work->to, work->from, work->bytes);
+        fake_write(work);
     if (work->op == RDMA_SEND)
         memcpy(receive->to, work->from,
                work->bytes < receive->bytes ? work->bytes : receive->bytes);
@@ -372,6 +398,7 @@ static void fake_close(struct rdma_nic *nic)
 
 static const struct rdma_nic_ops fake_ops = {
     .region = fake_region,
+    .region_dmabuf = fake_region_dmabuf,
     .unregion = fake_unregion,
     .pair = fake_pair,
     .join = fake_join,
@@ -414,7 +441,7 @@ static void fake_begin(uint64_t seed)
     fake.pair = calloc(FAKE_PAIRS, sizeof *fake.pair);
     fake.random = (seed + 1) * 0x9e3779b97f4a7c15u;
     fake.inline_bytes = 128;
-    fake.regions_most = UINT32_MAX;
+    fake.regions_most = fake.large_most = UINT32_MAX;
     ck_assert_int_eq(pthread_create(&fake.thread, NULL, fake_wire, NULL), 0);
 }
 

@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: threads */
+/* Ranks on devices of two hosts: threads that reach each other's memory within a host, and by the
+ * network between them, over TCP and over a device for RDMA; on the stand-ins for both drivers. */
+#include "test_cuda_graphs.h"
+#include "test_rdma_fake.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#define MOST (2u << 20) /* elements of the largest buffer: 8 MiB */
+
+static struct test_heap heap;
+static peal_ctx *ctx;
+static struct graphs graphs;
+
+struct member {
+    uint32_t rank;
+    peal_world *world;
+    peal_cuda_comm *comm;
+    void *stream;
+    uint32_t *in; /* device memory: symmetric, */
+    uint32_t *out;
+    void *own_in; /* and not */
+    void *own_out;
+    uint32_t *host;
+    pthread_t thread;
+    char problem[1024];
+};
+
+static struct {
+    peal_cuda *cuda;
+    peal_table *table;
+    peal_id id;
+    peal_meeting *meeting;
+    const char *rdma;
+    uint32_t sockets;
+    uint32_t timeout_ms;
+    void (*body)(struct member *self);
+    pthread_barrier_t meet;
+    struct member members[RANKS];
+} team;
+
+static const peal_collective collectives[] = {PEAL_ALLREDUCE, PEAL_ALLGATHER, PEAL_ALLTOALL};
+
+static peal_table *table_of(peal_fabric *fabric, peal_collective collective)
+{
+    static const uint32_t group[RANKS] = {0, 1, 8, 9};
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_request request = PEAL_REQUEST_INIT;
+    peal_table *table;
+    request.collective = collective;
+    request.ranks = request.group_size = RANKS;
+    request.group = group;
+    request.min_bytes = 8;
+    request.max_bytes = 4 * MOST;
+    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
+                  diag.text);
+    ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s", diag.text);
+    return table;
+}
+
+static int64_t blocks; /* before a test */
+
+/* Of all tests of a case; they are processes of their own. */
+static void set_up(void)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_fabric *fabric;
+    const char *path = test_source_path("examples/topologies/cluster-h100-2.xml");
+    ctx = test_ctx(&heap);
+    memset(&team, 0, sizeof team);
+    ck_assert_msg(peal_fabric_load(ctx, path, &diag, &fabric) == PEAL_OK, "%s", diag.text);
+    team.table = table_of(fabric, collectives[0]);
+    for (unsigned i = 1; i < 3; i++) {
+        peal_table *other = table_of(fabric, collectives[i]);
+        ck_assert_int_eq(peal_table_join(team.table, other, NULL), PEAL_OK);
+        peal_table_destroy(other);
+    }
+    peal_fabric_destroy(fabric);
+    ck_assert_int_eq(peal_table_verify(team.table, NULL, NULL, NULL, NULL), PEAL_OK);
+}
+
+static void set_up_threads(void)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    blocks = heap.blocks;
+    ck_assert_msg(peal_cuda_open(ctx, fake_path(), &diag, &team.cuda) == PEAL_OK, "%s", diag.text);
+    fake_begin(1);
+}
+
+static void tear_down(void)
+{
+    peal_table_destroy(team.table);
+    peal_ctx_destroy(ctx);
+    ck_assert_int_eq(heap.blocks, 0);
+}
+
+static void tear_down_threads(void)
+{
+    ck_assert_uint_eq(fake.wrong, 0);
+    fake_end();
+    peal_cuda_close(team.cuda);
+    ck_assert_int_eq(heap.blocks, blocks);
+}
+
+/* ---- ranks */
+
+static peal_status join(struct member *self, peal_diag *diag)
+{
+    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
+    peal_cuda_params device = PEAL_CUDA_PARAMS_INIT;
+    params.rank = self->rank;
+    params.ranks = RANKS;
+    params.id = &team.id;
+    params.meeting = self->rank ? NULL : team.meeting;
+    params.host = self->rank < 2 ? "left" : "right";
+    params.sockets = team.sockets;
+    params.heap_bytes = 1 << 16;
+    params.timeout_ms = team.timeout_ms;
+    params.rdma = team.rdma;
+    device.device = self->rank % 2;
+    device.heap_bytes = 64u << 20;
+    peal_status status = peal_world_join(ctx, &params, team.table, diag, &self->world);
+    return status == PEAL_OK ? peal_cuda_comm_create(team.cuda, self->world, team.table, self->rank,
+                                                     &device, diag, &self->comm)
+                             : status;
+}
+
+static void take_memory(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    SAY_OK(self, peal_cuda_stream_create(self->comm, &diag, &self->stream), diag);
+    self->in = peal_cuda_mem_alloc(self->comm, 4 * MOST);
+    self->out = peal_cuda_mem_alloc(self->comm, 4 * MOST);
+    SAY_OK(self, peal_cuda_malloc(self->comm, 4 * MOST, &diag, &self->own_in), diag);
+    SAY_OK(self, peal_cuda_malloc(self->comm, 4 * MOST, &diag, &self->own_out), diag);
+    self->host = malloc(4 * MOST);
+    SAY(self, self->in && self->out && self->host, "no memory");
+}
+
+static void leave(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    (void)!peal_cuda_stream_wait(self->comm, self->stream, &diag);
+    (void)pthread_barrier_wait(&team.meet);
+    peal_cuda_free(self->comm, self->own_in);
+    peal_cuda_free(self->comm, self->own_out);
+    peal_cuda_stream_destroy(self->comm, self->stream);
+    free(self->host);
+}
+
+static void *member_main(void *user)
+{
+    struct member *self = user;
+    peal_diag diag = PEAL_DIAG_INIT;
+    SAY_OK(self, join(self, &diag), diag);
+    if (!self->problem[0]) {
+        take_memory(self);
+        if (!self->problem[0])
+            team.body(self);
+        leave(self);
+    }
+    peal_cuda_comm_destroy(self->comm);
+    peal_world_destroy(self->world);
+    return NULL;
+}
+
+static void run(void (*body)(struct member *), const char *rdma, uint32_t sockets,
+                uint32_t timeout_ms)
+{
+    team.body = body;
+    team.rdma = rdma;
+    team.sockets = sockets;
+    team.timeout_ms = timeout_ms;
+    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &team.meeting, &team.id), PEAL_OK);
+    (void)pthread_barrier_init(&team.meet, NULL, RANKS);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        struct member *member = &team.members[r];
+        memset(member, 0, sizeof *member);
+        member->rank = r;
+        ck_assert_int_eq(pthread_create(&member->thread, NULL, member_main, member), 0);
+    }
+    for (uint32_t r = 0; r < RANKS; r++)
+        (void)pthread_join(team.members[r].thread, NULL);
+    (void)pthread_barrier_destroy(&team.meet);
+    for (uint32_t r = 0; r < RANKS; r++)
+        ck_assert_msg(!team.members[r].problem[0], "rank %u: %s", r, team.members[r].problem);
+}
+
+/* ---- calls and what they come to */
+
+struct what {
+    peal_collective collective;
+    uint32_t count; /* of a block */
+    uint32_t salt;
+    int symmetric;
+};
+
+static uint32_t in_blocks(const struct what *what)
+{
+    return what->collective == PEAL_ALLTOALL ? RANKS : 1;
+}
+
+static uint32_t out_blocks(const struct what *what)
+{
+    return what->collective == PEAL_ALLREDUCE ? 1 : RANKS;
+}
+
+/* Element `index` of a rank's output, from what all ranks have put in. */
+static uint32_t wanted(const struct what *what, uint32_t rank, uint32_t index)
+{
+    uint32_t from = what->count ? index / what->count : 0, sum = 0;
+    if (what->collective == PEAL_ALLGATHER)
+        return value_of(from, index % what->count, what->salt);
+    if (what->collective == PEAL_ALLTOALL)
+        return value_of(from, rank * what->count + index % what->count, what->salt);
+    for (uint32_t r = 0; r < RANKS; r++)
+        sum += value_of(r, index, what->salt);
+    return sum;
+}
+
+static void copy(struct member *self, void *to, const void *from, size_t bytes)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    SAY_OK(self, peal_cuda_copy(self->comm, to, from, bytes, self->stream, &diag), diag);
+    SAY_OK(self, peal_cuda_stream_wait(self->comm, self->stream, &diag), diag);
+}
+
+static void prepare(struct member *self, const struct what *what)
+{
+    uint32_t in = in_blocks(what) * what->count;
+    for (uint32_t i = 0; i < in; i++)
+        self->host[i] = value_of(self->rank, i, what->salt);
+    copy(self, what->symmetric ? self->in : self->own_in, self->host, 4 * (size_t)in);
+    uint32_t out = out_blocks(what) * what->count + 1; /* one is behind it */
+    out = out < MOST ? out : MOST;
+    memset(self->host, 0xee, 4 * (size_t)out);
+    copy(self, what->symmetric ? self->out : self->own_out, self->host, 4 * (size_t)out);
+}
+
+static peal_status enqueue(struct member *self, const struct what *what, peal_diag *diag)
+{
+    peal_cuda_call call = PEAL_CUDA_CALL_INIT;
+    call.collective = what->collective;
+    call.dtype = PEAL_UINT32;
+    call.count = what->count;
+    call.in = what->symmetric ? (void *)self->in : self->own_in;
+    call.out = what->symmetric ? (void *)self->out : self->own_out;
+    return peal_cuda_enqueue(self->comm, &call, self->stream, diag);
+}
+
+static void compare(struct member *self, const struct what *what)
+{
+    uint32_t out = out_blocks(what) * what->count, guard = out < MOST;
+    copy(self, self->host, what->symmetric ? self->out : self->own_out, 4 * (size_t)(out + guard));
+    for (uint32_t i = 0; i < out && !self->problem[0]; i++)
+        SAY(self, self->host[i] == wanted(what, self->rank, i),
+            "%s of %u, salt %u: element %u is %#x, not %#x", peal_collective_name(what->collective),
+            what->count, what->salt, i, self->host[i], wanted(what, self->rank, i));
+    SAY(self, !guard || self->host[out] == 0xeeeeeeee, "the element behind the output is %#x",
+        self->host[out]);
+}
+
+static void call_once(struct member *self, struct what what)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    prepare(self, &what);
+    SAY_OK(self, enqueue(self, &what, &diag), diag);
+    compare(self, &what);
+}
+
+/* ---- all is well */
+
+static void sizes_body(struct member *self)
+{
+    static const uint32_t counts[] = {0, 7, 4099, 65537};
+    uint32_t salt = 0;
+    for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (unsigned c = 0; c < 3; c++, salt++)
+            call_once(self, (struct what){collectives[c], counts[i], salt, salt % 2});
+}
+
+/* 8 MiB; over TCP that is what tests/cli/gpu_net.sh does. */
+static void large_body(struct member *self)
+{
+    call_once(self, (struct what){PEAL_ALLREDUCE, MOST, 9, 0});
+}
+
+/* Back to back: nobody waits for anything but in the end. */
+static void queued_body(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct what what = {PEAL_ALLGATHER, 5001, 3, 1}, other = {PEAL_ALLREDUCE, 777, 4, 0};
+    prepare(self, &other);
+    prepare(self, &what);
+    for (uint32_t i = 0; i < 20; i++) {
+        SAY_OK(self, enqueue(self, &what, &diag), diag);
+        if (i % 3 == 0)
+            SAY_OK(self, enqueue(self, &other, &diag), diag);
+    }
+    compare(self, &what);
+    compare(self, &other);
+}
+
+static void *capture(struct member *self, void *context, const struct what *calls, unsigned count)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    void *graph = NULL, *exec = NULL;
+    (void)graphs.push(context);
+    (void)graphs.begin(self->stream, 0);
+    for (unsigned i = 0; i < count; i++)
+        SAY_OK(self, enqueue(self, &calls[i], &diag), diag);
+    SAY(self, graphs.end(self->stream, &graph) == 0, "the capture did not end");
+    SAY(self, graphs.make(&exec, graph, 0) == 0, "no graph");
+    (void)graphs.drop(graph);
+    (void)graphs.pop(&context);
+    return exec;
+}
+
+/* An odd number of calls, so that what it captured meets both parities; the last one is looked at.
+ * Its output is told anew, or found anew, in each of them. */
+static void replay_body(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct what calls[3] = {{PEAL_ALLREDUCE, 4099, 0, 1}, {PEAL_ALLTOALL, 33, 0, 1}, {0, 0, 0, 1}};
+    void *context = NULL;
+    calls[2] = (struct what){PEAL_ALLGATHER, 30001, 0, 1};
+    SAY(self, graphs.retain(&context, (int)(self->rank % 2)) == 0, "no context");
+    /* A thread that captures forbids others what captures do not allow. */
+    (void)pthread_barrier_wait(&team.meet);
+    void *exec = capture(self, context, calls, 3);
+    (void)pthread_barrier_wait(&team.meet);
+    for (uint32_t i = 0; i < 8; i++) {
+        calls[2].salt = i;
+        prepare(self, &calls[2]);
+        (void)graphs.push(context);
+        SAY(self, graphs.launch(exec, self->stream) == 0, "no launch");
+        (void)graphs.pop(&context);
+        if (i % 3 == 0) /* and one beside it */
+            SAY_OK(self, enqueue(self, &calls[2], &diag), diag);
+        compare(self, &calls[2]);
+    }
+    (void)graphs.drop_exec(exec);
+    (void)graphs.release((int)(self->rank % 2));
+}
+
+static peal_cuda_comm_info info_of(struct member *self)
+{
+    peal_cuda_comm_info info = {.size = sizeof info};
+    SAY(self, peal_cuda_comm_get(self->comm, &info) == PEAL_OK, "no info");
+    return info;
+}
+
+static void tcp_body(struct member *self)
+{
+    peal_cuda_comm_info info = info_of(self);
+    SAY(self, info.links_rdma == 0 && info.links_tcp == 8, "links: %u, %u", info.links_rdma,
+        info.links_tcp);
+    SAY(self, info.stand_ins & 1u << PEAL_ENGINE_RDMA, "nothing stands in");
+    SAY(self, strstr(info.why, "told not to"), "why: %s", info.why);
+    sizes_body(self);
+}
+
+static void rdma_body(struct member *self)
+{
+    peal_cuda_comm_info info = info_of(self);
+    SAY(self, info.links_rdma == 8 && info.links_tcp == 0, "links: %u, %u; %s", info.links_rdma,
+        info.links_tcp, info.why);
+    SAY(self, !(info.stand_ins & 1u << PEAL_ENGINE_RDMA), "something stands in");
+    sizes_body(self);
+}
+
+static void mixed_body(struct member *self)
+{
+    peal_cuda_comm_info info = info_of(self);
+    SAY(self, info.links_rdma == 4 && info.links_tcp == 4, "links: %u, %u", info.links_rdma,
+        info.links_tcp);
+    SAY(self, info.why[0], "no reason");
+    queued_body(self);
+    call_once(self, (struct what){PEAL_ALLTOALL, 70001, 5, 0});
+}
+
+START_TEST(test_tcp)
+{
+    run(tcp_body, "off", 3, 60000);
+}
+END_TEST
+
+START_TEST(test_rdma)
+{
+    fake.inline_bytes = _i ? 0 : 128;
+    run(rdma_body, NULL, 1, 60000);
+    ck_assert_uint_gt(fake.works, 0);
+}
+END_TEST
+
+/* One rank's device does not take its memory: whichever comes last. */
+START_TEST(test_mixed)
+{
+    fake.large_most = RANKS - 1;
+    run(mixed_body, NULL, 1, 60000);
+}
+END_TEST
+
+START_TEST(test_large)
+{
+    run(large_body, NULL, 1, 60000);
+}
+END_TEST
+
+START_TEST(test_queued)
+{
+    run(queued_body, _i ? NULL : "off", 2, 60000);
+}
+END_TEST
+
+START_TEST(test_replay)
+{
+    load_graphs(&graphs);
+    run(replay_body, _i ? NULL : "off", 1, 60000);
+}
+END_TEST
+
+/* ---- and what ends a comm */
+
+static void expect_end(struct member *self, peal_status one, peal_status other, const char *text)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_status status = peal_cuda_stream_wait(self->comm, self->stream, &diag);
+    SAY(self, status == one || status == other, "%s: %s", peal_status_name(status), diag.text);
+    SAY(self, strstr(diag.text, text), "no \"%s\" in: %s", text, diag.text);
+}
+
+static const struct what small = {PEAL_ALLREDUCE, 5000, 1, 1};
+
+static void await_end(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    for (unsigned i = 0; i < 60000 && peal_cuda_comm_error(self->comm, &diag) == PEAL_OK; i++)
+        rt_sleep_us(1000);
+}
+
+/* Rank 2 does not come. */
+static void late_body(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    call_once(self, small);
+    if (self->rank != 2)
+        SAY_OK(self, enqueue(self, &small, &diag), diag);
+    await_end(self);
+    expect_end(self, PEAL_ERR_TIMEOUT, PEAL_ERR_PEER, "waited 1500 ms for rank 2 on right");
+}
+
+/* The others may hear of it before they call. */
+static void abort_body(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    if (self->rank == 2)
+        peal_cuda_comm_abort(self->comm);
+    else
+        (void)!enqueue(self, &small, &diag);
+    await_end(self);
+    expect_end(self, PEAL_ERR_ABORTED, PEAL_ERR_ABORTED, "rank 2 on right aborted");
+}
+
+static void broken_body(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    for (unsigned i = 0; i < 1000 && peal_cuda_comm_error(self->comm, &diag) == PEAL_OK; i++) {
+        (void)!enqueue(self, &small, &diag);
+        (void)!peal_cuda_stream_wait(self->comm, self->stream, &diag);
+    }
+    expect_end(self, PEAL_ERR_PEER, PEAL_ERR_PEER,
+               fake.refuse_at ? "refused a write to its memory" : "a queue pair failed");
+}
+
+START_TEST(test_late)
+{
+    run(late_body, "off", 1, 1500);
+}
+END_TEST
+
+START_TEST(test_abort)
+{
+    run(abort_body, NULL, 1, 60000);
+}
+END_TEST
+
+START_TEST(test_broken)
+{
+    if (_i)
+        fake.refuse_at = 40;
+    else
+        fake.break_at = 40;
+    run(broken_body, NULL, 1, 60000);
+}
+END_TEST
+
+/* Streams do not reach other hosts. */
+static void *zero_main(void *user)
+{
+    struct member *self = user;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
+    peal_cuda_params device = PEAL_CUDA_PARAMS_INIT;
+    params.rank = self->rank;
+    params.ranks = RANKS;
+    params.id = &team.id;
+    params.meeting = self->rank ? NULL : team.meeting;
+    params.host = self->rank < 2 ? "left" : "right";
+    params.heap_bytes = 1 << 16;
+    device.heap_bytes = 1u << 20;
+    device.zero_sm = 1;
+    SAY_OK(self, peal_world_join(ctx, &params, team.table, &diag, &self->world), diag);
+    peal_status status = peal_cuda_comm_create(team.cuda, self->world, team.table, self->rank,
+                                               &device, &diag, &self->comm);
+    SAY(self, status == PEAL_ERR_UNSUPPORTED && strstr(diag.text, "on another host"), "%s: %s",
+        peal_status_name(status), diag.text);
+    peal_world_destroy(self->world);
+    return NULL;
+}
+
+START_TEST(test_zero_sm)
+{
+    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &team.meeting, &team.id), PEAL_OK);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        team.members[r].rank = r;
+        ck_assert_int_eq(pthread_create(&team.members[r].thread, NULL, zero_main, &team.members[r]),
+                         0);
+    }
+    for (uint32_t r = 0; r < RANKS; r++) {
+        (void)pthread_join(team.members[r].thread, NULL);
+        ck_assert_msg(!team.members[r].problem[0], "rank %u: %s", r, team.members[r].problem);
+    }
+}
+END_TEST
+
+/* ---- processes, one of which dies */
+
+#define CALLS_BEFORE 5
+
+/* The last call has no end: rank 3 is killed in it. Says what the comm said. */
+static int play_until_death(struct member *self, int to)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    for (uint32_t i = 0; i < CALLS_BEFORE; i++)
+        call_once(self, (struct what){PEAL_ALLREDUCE, 5000, i, i % 2});
+    (void)!enqueue(self, &small, &diag);
+    if (self->rank == 3)
+        (void)raise(SIGKILL);
+    for (unsigned i = 0; i < 1000 && peal_cuda_comm_error(self->comm, &diag) == PEAL_OK; i++) {
+        (void)!peal_cuda_stream_wait(self->comm, self->stream, &diag);
+        (void)!enqueue(self, &small, &diag);
+    }
+    peal_status status = peal_cuda_comm_error(self->comm, &diag);
+    (void)!write(to, diag.text, strlen(diag.text));
+    return status == PEAL_ERR_PEER && !self->problem[0] ? 0 : 1;
+}
+
+static int process_main(uint32_t rank, int to)
+{
+    struct member *self = &team.members[rank];
+    peal_diag diag = PEAL_DIAG_INIT;
+    self->rank = rank;
+    SAY_OK(self, peal_cuda_open(ctx, fake_path(), &diag, &team.cuda), diag);
+    SAY_OK(self, join(self, &diag), diag);
+    if (!self->problem[0])
+        take_memory(self);
+    int code = self->problem[0] ? 2 : play_until_death(self, to);
+    if (code)
+        (void)!write(to, self->problem, strlen(self->problem));
+    /* What a failed comm leaves behind can be freed. */
+    peal_cuda_stream_destroy(self->comm, self->stream);
+    peal_cuda_comm_destroy(self->comm);
+    return code;
+}
+
+static void expect_process(pid_t pid, int from, uint32_t rank)
+{
+    char text[1024] = "";
+    int how = 0;
+    ck_assert_int_eq(waitpid(pid, &how, 0), pid);
+    (void)!read(from, text, sizeof text - 1);
+    (void)close(from);
+    if (rank == 3)
+        return;
+    ck_assert_msg(WIFEXITED(how) && WEXITSTATUS(how) == 0, "rank %u: %#x: %s", rank, (unsigned)how,
+                  text);
+    ck_assert_msg(strstr(text, "rank 3 on right") && strstr(text, " step "), "rank %u: %s", rank,
+                  text);
+}
+
+START_TEST(test_death)
+{
+    pid_t pids[RANKS];
+    int ends[RANKS][2];
+    team.rdma = "off";
+    team.sockets = 2;
+    team.timeout_ms = 60000;
+    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &team.meeting, &team.id), PEAL_OK);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        ck_assert_int_eq(pipe(ends[r]), 0);
+        pids[r] = fork();
+        if (pids[r] == 0)
+            _exit(process_main(r, ends[r][1]));
+        (void)close(ends[r][1]);
+    }
+    peal_meeting_close(team.meeting);
+    for (uint32_t r = 0; r < RANKS; r++)
+        expect_process(pids[r], ends[r][0], r);
+}
+END_TEST
+
+static TCase *add_case(Suite *suite, const char *name)
+{
+    TCase *tests = tcase_create(name);
+    tcase_add_unchecked_fixture(tests, set_up, tear_down);
+    suite_add_tcase(suite, tests);
+    return tests;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("cuda net");
+    TCase *tests = add_case(suite, "death");
+    tcase_add_test(tests, test_death);
+    tests = add_case(suite, "ways");
+    tcase_add_checked_fixture(tests, set_up_threads, tear_down_threads);
+    tcase_add_test(tests, test_tcp);
+    tcase_add_loop_test(tests, test_rdma, 0, 2);
+    tcase_add_test(tests, test_mixed);
+    tcase_add_test(tests, test_large);
+    tests = add_case(suite, "calls");
+    tcase_add_checked_fixture(tests, set_up_threads, tear_down_threads);
+    tcase_add_loop_test(tests, test_queued, 0, 2);
+    tcase_add_loop_test(tests, test_replay, 0, 2);
+    tests = add_case(suite, "ends");
+    tcase_add_checked_fixture(tests, set_up_threads, tear_down_threads);
+    tcase_add_test(tests, test_late);
+    tcase_add_test(tests, test_abort);
+    tcase_add_loop_test(tests, test_broken, 0, 2);
+    tcase_add_test(tests, test_zero_sm);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failures = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failures == 0 ? 0 : 1;
+}
