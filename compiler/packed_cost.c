@@ -95,7 +95,7 @@ static double way_us(const struct costing *c, int way, uint32_t index)
 }
 
 /* The start-ups of all levels together are those of the longest way along a tree. */
-static double set_way(struct costing *c, int way, uint32_t first)
+static void set_way(struct costing *c, int way, uint32_t first)
 {
     const struct packed *packed = c->packed;
     uint32_t levels = packed->way[way].levels;
@@ -109,6 +109,15 @@ static double set_way(struct costing *c, int way, uint32_t first)
         c->hop_us[i] = c->base.stage[i].alpha_us;
         c->base.stage[i].alpha_us = longest / levels;
     }
+}
+
+/* From all ranks to the root, or back, along the first tree. */
+static double first_way_us(const struct costing *c, int way)
+{
+    double longest = 0;
+    for (uint32_t i = 0; i < c->packed->n; i++)
+        if (c->packed->way[way].seat[i].parent != NO_RANK)
+            longest = larger(longest, way_us(c, way, i));
     return longest;
 }
 
@@ -149,7 +158,7 @@ static double leaving_us(const struct packed *packed, uint32_t rank)
 }
 
 /* Ranks tell their parents that they have entered, or their children that they may leave. */
-static void cost_handshake(struct costing *c, double way)
+static void cost_handshake(struct costing *c)
 {
     peal_collective collective = c->planner->request.collective;
     const struct packed *packed = c->packed;
@@ -157,7 +166,7 @@ static void cost_handshake(struct costing *c, double way)
     if (collective == PEAL_ALLREDUCE || collective == PEAL_REDUCE_SCATTER)
         return;
     if (collective != PEAL_ALLGATHER) /* all of them, one after the other */
-        stage.alpha_us = way;
+        stage.alpha_us = first_way_us(c, collective == PEAL_REDUCE ? PACKED_UP : PACKED_DOWN);
     for (uint32_t r = 0; collective == PEAL_ALLGATHER && r < packed->n; r++)
         stage.alpha_us = larger(stage.alpha_us, greeting_us(packed, r));
     double leave_us = 0;
@@ -170,7 +179,6 @@ static void cost_handshake(struct costing *c, double way)
 static void cost_links(struct costing *c)
 {
     const struct packed_way *up = &c->packed->way[PACKED_UP], *down = &c->packed->way[PACKED_DOWN];
-    double way = 0;
     for (uint32_t depth = up->levels; depth > 0; depth--)
         cost_level(c, PACKED_UP, depth);
     if (up->levels && !down->levels)
@@ -179,10 +187,10 @@ static void cost_links(struct costing *c)
     for (uint32_t depth = 1; depth <= down->levels; depth++)
         cost_level(c, PACKED_DOWN, depth);
     if (up->levels)
-        way += set_way(c, PACKED_UP, 0);
+        set_way(c, PACKED_UP, 0);
     if (down->levels)
-        way += set_way(c, PACKED_DOWN, first);
-    cost_handshake(c, way);
+        set_way(c, PACKED_DOWN, first);
+    cost_handshake(c);
     peal_candidate_total(c->planner, &c->base);
 }
 
@@ -343,6 +351,8 @@ static void set_lanes(const struct costing *c, struct candidate *candidate,
         stage->us_per_byte = us > stage->load_us ? us : stage->load_us;
         stage->alone_us_per_byte = us > stage->alone_load_us ? us : stage->alone_load_us;
     }
+    if (c->packed->by_link && c->planner->request.collective == PEAL_ALLGATHER)
+        candidate->stage[c->base.nstages - 1].alpha_us = c->packed->greeting_us;
     add_turns(c, candidate, work);
     add_waits(c, candidate, work);
     cut_cells(c, candidate, work);
@@ -409,6 +419,7 @@ static peal_status cost_dealt(const struct costing *c)
     struct candidate candidate = c->base;
     struct packed_work work[PACKED_KINDS_MAX];
     double fold_us;
+    c->packed->greeting_us = packed->by_link ? peal_packed_greeting_us(packed) : 0;
     PEAL_TRY(peal_packed_measure(c->planner, packed, work, &candidate.lanes, &fold_us));
     if (candidate.lanes > PLAN_LANES_MAX)
         return PEAL_OK;

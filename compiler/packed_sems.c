@@ -52,6 +52,35 @@ uint32_t peal_packed_own_sem(const struct packed *packed, uint32_t root, uint32_
     return packed->sem[find(packed, key_of(PACKED_WAYS, root, root, 0, from, to))].number;
 }
 
+double peal_packed_greeting_us(const struct packed *packed)
+{
+    uint32_t kinds = packed->way[PACKED_DOWN].levels + 1; /* depths, and those that only hear */
+    size_t lanes = (size_t)packed->n * kinds * packed->lanes;
+    struct {
+        double us;
+        double one_us;
+    } *told = peal_calloc(packed->ctx, lanes, sizeof *told);
+    double most = 0;
+    for (uint32_t i = 0; told && i < packed->sems_room; i++) {
+        uint64_t key = packed->sem[i].key;
+        if (!key || key >> (3 * LANE_BITS + DEPTH_BITS + LANE_BITS) != (PACKED_DOWN << 1 | 1))
+            continue;
+        uint32_t other = key & 0xff, depth = key >> (2 * LANE_BITS) & 0x1f;
+        uint32_t to = key >> (2 * LANE_BITS + DEPTH_BITS) & 0xff;
+        uint32_t from = key >> (3 * LANE_BITS + DEPTH_BITS) & 0xff;
+        const struct packed_link *link = peal_packed_link(packed, PACKED_DOWN, to, from);
+        uint32_t kind = other == PACKED_LEAF || !link->stores ? 0 : depth;
+        uint32_t lane = kind ? other : !link->stores;
+        size_t at = ((size_t)to * kinds + kind) * packed->lanes + lane;
+        told[at].us += link->gap_us;
+        told[at].one_us = told[at].one_us > link->gap_us ? told[at].one_us : link->gap_us;
+        if (told[at].us - told[at].one_us > most)
+            most = told[at].us - told[at].one_us;
+    }
+    peal_free(packed->ctx, told, lanes * sizeof *told);
+    return most;
+}
+
 void peal_packed_forget_sems(struct packed *packed)
 {
     peal_free(packed->ctx, packed->sem, packed->sems_room * sizeof *packed->sem);

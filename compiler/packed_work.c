@@ -129,6 +129,8 @@ struct measuring {
     double *folds;          /* [kind]: its reducing unit, over all channels */
     struct pushed *pushed;  /* [kind]: by other engines */
     struct packed_work *work;
+    double *
+        root_us; /* [lane of a root x ranks + child]: what it keeps the link to a child busy with */
 };
 
 static struct lane_work *lane_of(const struct measuring *m, uint32_t kind, uint32_t group)
@@ -176,6 +178,8 @@ static void add_root(const struct measuring *m, uint32_t chunk, uint32_t rank,
         }
         gap_us = larger(gap_us, link->gap_us);
         told_us += link->gap_us * hearers(packed, chunk, child[i]);
+        m->root_us[peal_packed_group(packed, PACKED_UP, chunk, rank) * packed->n + child[i]] +=
+            (double)link->ps * 1e-12 * peal_packed_share(packed, chunk);
     }
     lane->waits_us += told_us;
     m->work[0].told_us = larger(m->work[0].told_us, told_us - gap_us);
@@ -248,6 +252,7 @@ static void add_serving(const struct measuring *m, uint32_t chunk, uint32_t rank
     lane->peer = child[first];
     lane->link_us += link_us * peal_packed_share(packed, chunk);
     lane->waits_us += told_us - gap_us;
+    lane->gap_us += packed->by_link ? gap_us : 0;
     m->work[kind].told_us = larger(m->work[kind].told_us, told_us - gap_us);
 }
 
@@ -318,11 +323,17 @@ static double links_us(const struct measuring *m)
     uint32_t all = peal_packed_lane_kinds(packed) * packed->lanes;
     double most = 0;
     for (uint32_t peer = 0; peer < packed->n; peer++) {
-        struct lane_work *lane[PLAN_LANES_MAX];
+        struct lane_work *lane[PLAN_LANES_MAX], root[CHANNELS_MAX];
         uint32_t count = 0;
         for (uint32_t i = 0; i < all && count < PLAN_LANES_MAX; i++)
             if (m->lane[i].link_us > 0 && m->lane[i].peer == peer)
                 lane[count++] = &m->lane[i];
+        for (uint32_t g = 0; g < packed->lanes && count < PLAN_LANES_MAX; g++) {
+            double link_us = m->root_us[g * packed->n + peer];
+            root[g] = (struct lane_work){.us = larger(m->lane[g].us, link_us), .link_us = link_us};
+            if (link_us > 0)
+                lane[count++] = &root[g];
+        }
         if (count)
             most = larger(most, sharing_us(lane, count));
     }
@@ -341,6 +352,7 @@ static double add_rank(const struct measuring *m, uint32_t rank, struct packed_w
     uint32_t kinds = peal_packed_lane_kinds(packed);
     double sum = 0;
     *lanes = 0;
+    memset(m->root_us, 0, (size_t)packed->lanes * packed->n * sizeof *m->root_us);
     memset(m->lane, 0, (size_t)kinds * packed->lanes * sizeof *m->lane);
     for (uint32_t k = 0; k < kinds; k++)
         m->folds[k] = 0, m->pushed[k] = (struct pushed){0, 0};
@@ -376,18 +388,25 @@ peal_status peal_packed_measure(const struct planner *planner, const struct pack
     struct pushed pushed[PACKED_KINDS_MAX];
     size_t bytes =
         (size_t)peal_packed_lane_kinds(packed) * packed->lanes * sizeof(struct lane_work);
-    struct measuring m = {planner, packed, peal_alloc(packed->ctx, bytes), folds, pushed, work};
-    if (!m.lane)
-        return PEAL_ERR_MEMORY;
+    size_t roots = (size_t)packed->lanes * packed->n * sizeof(double);
+    struct measuring m = {.planner = planner,
+                          .packed = packed,
+                          .lane = peal_alloc(packed->ctx, bytes),
+                          .folds = folds,
+                          .pushed = pushed,
+                          .work = work,
+                          .root_us = peal_alloc(packed->ctx, roots)};
     *lanes_out = 0;
     *fold_us = 0;
     for (uint32_t k = 0; k < peal_packed_lane_kinds(packed); k++)
         work[k] = (struct packed_work){0};
-    for (uint32_t r = 0; r < packed->n; r++) {
+    for (uint32_t r = 0; m.lane && m.root_us && r < packed->n; r++) {
         uint32_t lanes;
         *fold_us = larger(*fold_us, add_rank(&m, r, work, &lanes));
         *lanes_out = *lanes_out > lanes ? *lanes_out : lanes;
     }
+    peal_status status = m.lane && m.root_us ? PEAL_OK : PEAL_ERR_MEMORY;
     peal_free(packed->ctx, m.lane, bytes);
-    return PEAL_OK;
+    peal_free(packed->ctx, m.root_us, roots);
+    return status;
 }
