@@ -31,11 +31,12 @@ struct seat {
 };
 
 struct packed_link {
-    uint64_t ps;     /* what 1e6 bytes take that have it to themselves */
-    double alpha_us; /* until what was moved or raised is there */
-    double gap_us;   /* that each message costs */
-    double back_us;  /* start-up of a signal the other way */
-    uint8_t stores;  /* 1: the lane itself moves over it */
+    uint64_t ps;      /* what 1e6 bytes take that have it to themselves */
+    double alpha_us;  /* until what was moved or raised is there */
+    double gap_us;    /* that each message costs */
+    uint64_t way_out; /* the first resource on it */
+    double back_us;   /* start-up of a signal the other way */
+    uint8_t stores;   /* 1: the lane itself moves over it */
 };
 
 /* What all pieces of one tree of each root have in common, in one direction. */

@@ -199,6 +199,7 @@ static void find_link(const struct planner *planner, uint32_t from, uint32_t to,
     *link = (struct packed_link){.ps = ps < 1 ? 1 : (uint64_t)ps,
                                  .alpha_us = hop.alpha_us,
                                  .gap_us = hop.gap_us,
+                                 .way_out = hop.path.uses ? hop.path.use[0].resource : 0,
                                  .back_us = back.alpha_us,
                                  .stores = hop.engine == PEAL_ENGINE_SM};
 }

@@ -316,20 +316,46 @@ static double sharing_us(struct lane_work *const *lane, uint32_t count)
     return us;
 }
 
+/* Neighbours of a rank that one resource leads to have one link. */
+static uint32_t link_of(const struct packed *packed, uint32_t rank, uint32_t peer)
+{
+    const struct packed_link *link = &packed->link[rank * packed->n];
+    uint32_t first = 0;
+    while (!link[first].ps || link[first].way_out != link[peer].way_out)
+        first++;
+    return first;
+}
+
+/* What roots store over a link, while they fold. */
+static double root_links_us(const struct measuring *m, uint32_t rank, uint32_t group,
+                            uint32_t first)
+{
+    const struct packed *packed = m->packed;
+    double sum = 0;
+    for (uint32_t peer = 0; peer < packed->n; peer++) {
+        double us = m->root_us[group * packed->n + peer];
+        if (us > 0 && link_of(packed, rank, peer) == first)
+            sum += us;
+    }
+    return sum;
+}
+
 /* Of the rank's link that takes longest. */
-static double links_us(const struct measuring *m)
+static double links_us(const struct measuring *m, uint32_t rank)
 {
     const struct packed *packed = m->packed;
     uint32_t all = peal_packed_lane_kinds(packed) * packed->lanes;
     double most = 0;
-    for (uint32_t peer = 0; peer < packed->n; peer++) {
+    for (uint32_t first = 0; first < packed->n; first++) {
         struct lane_work *lane[PLAN_LANES_MAX], root[CHANNELS_MAX];
         uint32_t count = 0;
+        if (!packed->link[rank * packed->n + first].ps || link_of(packed, rank, first) != first)
+            continue;
         for (uint32_t i = 0; i < all && count < PLAN_LANES_MAX; i++)
-            if (m->lane[i].link_us > 0 && m->lane[i].peer == peer)
+            if (m->lane[i].link_us > 0 && link_of(packed, rank, m->lane[i].peer) == first)
                 lane[count++] = &m->lane[i];
         for (uint32_t g = 0; g < packed->lanes && count < PLAN_LANES_MAX; g++) {
-            double link_us = m->root_us[g * packed->n + peer];
+            double link_us = m->lane[g].used ? root_links_us(m, rank, g, first) : 0;
             root[g] = (struct lane_work){.us = larger(m->lane[g].us, link_us), .link_us = link_us};
             if (link_us > 0)
                 lane[count++] = &root[g];
@@ -363,7 +389,7 @@ static double add_rank(const struct measuring *m, uint32_t rank, struct packed_w
             add_down(m, chunk, rank);
     }
     if (packed->by_link)
-        work->links_us = larger(work->links_us, links_us(m));
+        work->links_us = larger(work->links_us, links_us(m, rank));
     for (uint32_t i = 0; i < kinds * packed->lanes; i++) {
         struct packed_work *to = &work[i / packed->lanes];
         *lanes += m->lane[i].used;
