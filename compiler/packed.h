@@ -111,6 +111,7 @@ uint32_t peal_packed_leaf_kind(const struct packed *packed);
 /* Which lane of its kind hears of a chunk at a leaf. */
 uint32_t peal_packed_leaf_group(const struct packed *packed, uint32_t chunk);
 uint32_t peal_packed_group(const struct packed *packed, int way, uint32_t chunk, uint32_t rank);
+int peal_packed_fused(const struct packed *packed); /* 1: roots pass on what they fold at once */
 uint32_t peal_packed_kind(const struct packed *packed, int way, const struct seat *seat);
 
 /* ---- packed_sems.c: semaphores and turns */
@@ -129,6 +130,7 @@ peal_status peal_packed_number_sems(struct packed *packed);
 uint32_t peal_packed_sem(const struct packed *packed, int way, uint32_t chunk, uint32_t rank,
                          uint32_t other);
 /* Of a rank with itself: the lane that writes a root's output tells another. */
+uint32_t peal_packed_writer(const struct packed *packed, uint32_t chunk, uint32_t root);
 uint32_t peal_packed_own_sem(const struct packed *packed, uint32_t root, uint32_t from,
                              uint32_t to);
 uint32_t peal_packed_semaphores(const struct packed *packed, peal_collective collective);

@@ -18,6 +18,7 @@ struct costing {
     uint32_t lane[STAGES_MAX];   /* kind of lane that works on a stage */
     double hop_us[STAGES_MAX];   /* the longest start-up of a level's hops */
     int stores[STAGES_MAX];      /* 1: lanes do all of the stage's hops */
+    int from_root[STAGES_MAX];   /* 1: of what roots pass on */
     int up[STAGES_MAX];          /* 1: into slots */
     double meets_us[STAGES_MAX]; /* a byte over the narrowest link on which lanes may meet; 0 */
     int alike[STAGES_MAX];       /* 1: its links are all as wide */
@@ -62,8 +63,7 @@ static void cost_level(struct costing *c, int way, uint32_t depth)
     c->lane[at] = way == PACKED_UP
                       ? depth
                       : peal_packed_leaf_kind(packed) + depth - 1 - packed->way[PACKED_DOWN].levels;
-    if (way == PACKED_DOWN && depth == 1 && packed->way[PACKED_UP].levels)
-        c->lane[at] = 0;
+    c->from_root[at] = way == PACKED_DOWN && depth == 1;
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
 }
 
@@ -201,6 +201,12 @@ static void cost_links(struct costing *c)
  * round trip of a credit, with so many tiles under way. A lane of another engine has BUILD_EVENTS
  * transfers under way, one of each chunk.
  */
+static const struct packed_work *work_of(const struct costing *c, const struct packed_work *work,
+                                         uint32_t stage)
+{
+    return &work[c->from_root[stage] && peal_packed_fused(c->packed) ? 0 : c->lane[stage]];
+}
+
 static double step_us(const struct packed_work *work)
 {
     return work->hops ? work->us / work->hops : 0;
@@ -214,7 +220,7 @@ static void add_turns(const struct costing *c, struct candidate *candidate,
     flight.lane++;
     for (uint32_t i = 0; i < c->base.nstages; i++) {
         const struct stage *stage = &candidate->stage[i];
-        const struct packed_work *own = &work[c->lane[i]];
+        const struct packed_work *own = work_of(c, work, i);
         if (stage->lane == ENTER_LANE || !own->hops)
             continue;
         if (c->up[i]) { /* what comes up is folded by the next kind of lanes */
@@ -278,8 +284,8 @@ static void cut_cells(const struct costing *c, struct candidate *candidate,
 {
     uint32_t cells = UINT32_MAX;
     for (uint32_t i = 0; i < c->base.nstages; i++)
-        if (candidate->stage[i].lane != ENTER_LANE && work[c->lane[i]].hops < cells)
-            cells = work[c->lane[i]].hops;
+        if (candidate->stage[i].lane != ENTER_LANE && work_of(c, work, i)->hops < cells)
+            cells = work_of(c, work, i)->hops;
     candidate->cells = c->packed->by_link && cells ? cells : 1;
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         struct stage *stage = &candidate->stage[i];
@@ -343,7 +349,7 @@ static void set_lanes(const struct costing *c, struct candidate *candidate,
         struct stage *stage = &candidate->stage[i];
         if (stage->lane == ENTER_LANE)
             continue;
-        const struct packed_work *own = &work[c->lane[i]];
+        const struct packed_work *own = work_of(c, work, i);
         double us = larger(own->fold_us, own->us * meeting(c, candidate, i));
         stage->gap_us = own->gap_us;
         stage->alpha_us += own->told_us;

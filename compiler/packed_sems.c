@@ -47,6 +47,15 @@ uint32_t peal_packed_sem(const struct packed *packed, int way, uint32_t chunk, u
     return packed->sem[find(packed, sem_key(packed, way, chunk, rank, other))].number;
 }
 
+/* Of its kind, the lane that folds, or that serves the first child. */
+uint32_t peal_packed_writer(const struct packed *packed, uint32_t chunk, uint32_t root)
+{
+    const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, root);
+    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
+    return packed->way[PACKED_UP].levels ? peal_packed_group(packed, PACKED_UP, chunk, root)
+                                         : peal_packed_group(packed, PACKED_DOWN, chunk, child[0]);
+}
+
 uint32_t peal_packed_own_sem(const struct packed *packed, uint32_t root, uint32_t from, uint32_t to)
 {
     return packed->sem[find(packed, key_of(PACKED_WAYS, root, root, 0, from, to))].number;
@@ -141,16 +150,20 @@ static void number_one(struct numbering *to, uint32_t chunk, uint32_t rank, uint
                &to->count[rank * packed->n + parent]);
 }
 
-/* The lane that writes a root's output tells the others. */
+/* The lane that writes a root's output tells those that pass it on: in an allreduce, all of them.
+ */
 static void number_own(struct numbering *to, uint32_t chunk, uint32_t root)
 {
     const struct packed *packed = to->packed;
     const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, root);
     const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
-    uint32_t first = peal_packed_group(packed, PACKED_DOWN, chunk, child[0]);
-    for (uint32_t i = 1; i < seat->children; i++) {
+    int folds = packed->way[PACKED_UP].levels > 0;
+    uint32_t first = peal_packed_writer(packed, chunk, root);
+    if (peal_packed_fused(packed))
+        return;
+    for (uint32_t i = folds ? 0 : 1; i < seat->children; i++) {
         uint32_t other = peal_packed_group(packed, PACKED_DOWN, chunk, child[i]);
-        if (other != first)
+        if (other != first || folds)
             number_key(to, key_of(PACKED_WAYS, root, root, 0, first, other), PACKED_WAYS,
                        &to->count[root * packed->n + root]);
     }

@@ -129,8 +129,6 @@ struct measuring {
     double *folds;          /* [kind]: its reducing unit, over all channels */
     struct pushed *pushed;  /* [kind]: by other engines */
     struct packed_work *work;
-    double *
-        root_us; /* [lane of a root x ranks + child]: what it keeps the link to a child busy with */
 };
 
 static struct lane_work *lane_of(const struct measuring *m, uint32_t kind, uint32_t group)
@@ -178,8 +176,6 @@ static void add_root(const struct measuring *m, uint32_t chunk, uint32_t rank,
         }
         gap_us = larger(gap_us, link->gap_us);
         told_us += link->gap_us * hearers(packed, chunk, child[i]);
-        m->root_us[peal_packed_group(packed, PACKED_UP, chunk, rank) * packed->n + child[i]] +=
-            (double)link->ps * 1e-12 * peal_packed_share(packed, chunk);
     }
     lane->waits_us += told_us;
     m->work[0].told_us = larger(m->work[0].told_us, told_us - gap_us);
@@ -207,11 +203,14 @@ static void add_up(const struct measuring *m, uint32_t chunk, uint32_t rank)
     double share = peal_packed_share(packed, chunk);
     struct lane_work *lane =
         lane_of(m, seat->depth, peal_packed_group(packed, PACKED_UP, chunk, rank));
-    lane->us += m->packed->seat_us[PACKED_UP][seat - packed->way[PACKED_UP].seat] * share;
+    if (packed->by_link && seat->parent == NO_RANK) /* into the own output alone */
+        lane->us += (2.0 + seat->children) / 2 * (double)packed->lane_ps * 1e-12 * share;
+    else
+        lane->us += packed->seat_us[PACKED_UP][seat - packed->way[PACKED_UP].seat] * share;
     lane->hops++;
     if (seat->parent != NO_RANK)
         add_climb(m, rank, seat, share, lane);
-    else if (packed->way[PACKED_DOWN].levels)
+    else if (peal_packed_fused(packed))
         add_root(m, chunk, rank, lane);
     if (seat->children)
         m->folds[seat->depth] += (1 + seat->children) * share * peal_planner_fold_us(m->planner);
@@ -227,7 +226,8 @@ static void add_serving(const struct measuring *m, uint32_t chunk, uint32_t rank
     uint32_t kind = peal_packed_kind(packed, PACKED_DOWN, seat);
     uint32_t group = peal_packed_group(packed, PACKED_DOWN, chunk, child[first]);
     struct lane_work *lane = lane_of(m, kind, group);
-    double link_us = 0, told_us = 0, gap_us = 0, own = seat->parent == NO_RANK && first == 0;
+    double link_us = 0, told_us = 0, gap_us = 0,
+           own = seat->parent == NO_RANK && first == 0 && !packed->way[PACKED_UP].levels;
     double touched = 1 + own;
     for (uint32_t i = first; i < seat->children; i++) {
         const struct packed_link *link = peal_packed_link(packed, PACKED_DOWN, child[i], rank);
@@ -262,7 +262,7 @@ static void add_down(const struct measuring *m, uint32_t chunk, uint32_t rank)
     const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, rank);
     const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
     uint32_t kind = peal_packed_kind(packed, PACKED_DOWN, seat);
-    if (seat->depth == 0 && packed->way[PACKED_UP].levels)
+    if (seat->depth == 0 && peal_packed_fused(packed))
         return; /* done with the fold */
     if (!seat->children) {
         (void)lane_of(m, kind, peal_packed_leaf_group(packed, chunk));
@@ -326,20 +326,6 @@ static uint32_t link_of(const struct packed *packed, uint32_t rank, uint32_t pee
     return first;
 }
 
-/* What roots store over a link, while they fold. */
-static double root_links_us(const struct measuring *m, uint32_t rank, uint32_t group,
-                            uint32_t first)
-{
-    const struct packed *packed = m->packed;
-    double sum = 0;
-    for (uint32_t peer = 0; peer < packed->n; peer++) {
-        double us = m->root_us[group * packed->n + peer];
-        if (us > 0 && link_of(packed, rank, peer) == first)
-            sum += us;
-    }
-    return sum;
-}
-
 /* Of the rank's link that takes longest. */
 static double links_us(const struct measuring *m, uint32_t rank)
 {
@@ -347,19 +333,13 @@ static double links_us(const struct measuring *m, uint32_t rank)
     uint32_t all = peal_packed_lane_kinds(packed) * packed->lanes;
     double most = 0;
     for (uint32_t first = 0; first < packed->n; first++) {
-        struct lane_work *lane[PLAN_LANES_MAX], root[CHANNELS_MAX];
+        struct lane_work *lane[PLAN_LANES_MAX];
         uint32_t count = 0;
         if (!packed->link[rank * packed->n + first].ps || link_of(packed, rank, first) != first)
             continue;
         for (uint32_t i = 0; i < all && count < PLAN_LANES_MAX; i++)
             if (m->lane[i].link_us > 0 && link_of(packed, rank, m->lane[i].peer) == first)
                 lane[count++] = &m->lane[i];
-        for (uint32_t g = 0; g < packed->lanes && count < PLAN_LANES_MAX; g++) {
-            double link_us = m->lane[g].used ? root_links_us(m, rank, g, first) : 0;
-            root[g] = (struct lane_work){.us = larger(m->lane[g].us, link_us), .link_us = link_us};
-            if (link_us > 0)
-                lane[count++] = &root[g];
-        }
         if (count)
             most = larger(most, sharing_us(lane, count));
     }
@@ -378,7 +358,6 @@ static double add_rank(const struct measuring *m, uint32_t rank, struct packed_w
     uint32_t kinds = peal_packed_lane_kinds(packed);
     double sum = 0;
     *lanes = 0;
-    memset(m->root_us, 0, (size_t)packed->lanes * packed->n * sizeof *m->root_us);
     memset(m->lane, 0, (size_t)kinds * packed->lanes * sizeof *m->lane);
     for (uint32_t k = 0; k < kinds; k++)
         m->folds[k] = 0, m->pushed[k] = (struct pushed){0, 0};
@@ -414,25 +393,22 @@ peal_status peal_packed_measure(const struct planner *planner, const struct pack
     struct pushed pushed[PACKED_KINDS_MAX];
     size_t bytes =
         (size_t)peal_packed_lane_kinds(packed) * packed->lanes * sizeof(struct lane_work);
-    size_t roots = (size_t)packed->lanes * packed->n * sizeof(double);
     struct measuring m = {.planner = planner,
                           .packed = packed,
                           .lane = peal_alloc(packed->ctx, bytes),
                           .folds = folds,
                           .pushed = pushed,
-                          .work = work,
-                          .root_us = peal_alloc(packed->ctx, roots)};
+                          .work = work};
     *lanes_out = 0;
     *fold_us = 0;
     for (uint32_t k = 0; k < peal_packed_lane_kinds(packed); k++)
         work[k] = (struct packed_work){0};
-    for (uint32_t r = 0; m.lane && m.root_us && r < packed->n; r++) {
+    for (uint32_t r = 0; m.lane && r < packed->n; r++) {
         uint32_t lanes;
         *fold_us = larger(*fold_us, add_rank(&m, r, work, &lanes));
         *lanes_out = *lanes_out > lanes ? *lanes_out : lanes;
     }
-    peal_status status = m.lane && m.root_us ? PEAL_OK : PEAL_ERR_MEMORY;
+    peal_status status = m.lane ? PEAL_OK : PEAL_ERR_MEMORY;
     peal_free(packed->ctx, m.lane, bytes);
-    peal_free(packed->ctx, m.root_us, roots);
     return status;
 }
