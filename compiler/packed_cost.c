@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define MEETING_TILE (64u << 10)
+#define EVEN_TILE (64u << 10)
 #define MEETING_LANES 4             /* of a link, of which some move at any time */
 #define ENTER_LANE (STAGES_MAX - 1) /* of a stage that runs once, not for each tile */
 
@@ -21,7 +21,6 @@ struct costing {
     int from_root[STAGES_MAX];   /* 1: of what roots pass on */
     int up[STAGES_MAX];          /* 1: into slots */
     double meets_us[STAGES_MAX]; /* a byte over the narrowest link on which lanes may meet; 0 */
-    int alike[STAGES_MAX];       /* 1: its links are all as wide */
 };
 
 static double larger(double a, double b)
@@ -39,7 +38,7 @@ static void cost_level(struct costing *c, int way, uint32_t depth)
     double share = 1.0 / ((double)packed->weights * packed->blocks);
     uint32_t at = c->base.nstages;
     int stores = 1;
-    double link_us = 0, wide_us = 0;
+    double link_us = 0;
     for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
         const struct seat *seat = &packed->way[way].seat[i];
         uint32_t rank = i % packed->n;
@@ -52,13 +51,11 @@ static void cost_level(struct costing *c, int way, uint32_t depth)
         stores = stores && !peal_plan_engine_async(hop.engine);
         double us = peal_load_alone(&hop.path, hop.scale);
         link_us = larger(link_us, us);
-        wide_us = wide_us > 0 && wide_us < us ? wide_us : us;
         peal_planner_load(c->planner, &hop, share * packed->weight[i / packed->n % packed->trees],
                           hop.scale);
     }
     c->stores[at] = stores;
     c->meets_us[at] = stores ? link_us : 0;
-    c->alike[at] = link_us <= wide_us;
     c->up[at] = way == PACKED_UP;
     c->lane[at] = way == PACKED_UP
                       ? depth
@@ -296,48 +293,29 @@ static void cut_cells(const struct costing *c, struct candidate *candidate,
     add_root(c, candidate, work);
 }
 
-/* What the lanes of a rank take turns with: other ranks, or the trees of a root. As many lanes, or
- * twice as many, keep to different ones. */
-static uint32_t turns_of(const struct packed *packed)
+/* Channels go round the other ranks; as many as there are others, or twice as many, or as few as
+ * begin evenly spread, keep to different ones. */
+static int keep_apart(const struct packed *packed)
 {
-    int flat = packed->way[PACKED_UP].levels <= 1 && packed->way[PACKED_DOWN].levels <= 1;
-    return packed->blocks > 1 && flat ? packed->n - 1 : packed->trees;
+    uint32_t others = packed->n - 1;
+    return packed->channels % others == 0 || others % packed->channels == 0;
 }
 
 /*
- * The same for the trees of one root. Lanes that move a piece each of the same trees go over the
- * same links by turns, and who comes to a link that others are on ends with them: all are soon on
- * one link together, which is then as if there were one lane. Two keep apart, if links are alike.
+ * How much longer a lane takes over its links than alone, where each rank is a root and trees are
+ * of one level. Lanes of a rank that begin with different links and take equally long over each
+ * never meet; others do, and then stay together, until there are many for each link: the shares of
+ * the links that lanes keep busy were read off simulations of meshes (7 links, and 7, 8 or 12
+ * lanes: 62, 44 and 54 %; 3 links and 24 lanes: 98 %).
  */
-static double in_step(const struct costing *c, uint32_t stage)
+static double meeting(const struct costing *c, uint32_t stage)
 {
-    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3);
-    uint32_t pieces = c->packed->pieces, lanes = c->packed->channels;
-    if (peal_packed_chunks(c->packed) == lanes || (pieces == 2 && c->alike[stage]))
+    const struct packed *packed = c->packed;
+    double others = packed->n - 1, lanes = packed->channels / others; /* of each link */
+    if (packed->by_link || packed->channels == 1 || packed->blocks == 1 ||
+        c->meets_us[stage] <= 0 || keep_apart(packed))
         return 1;
-    return larger(1, pieces * c->meets_us[stage] / larger(lane_us, c->meets_us[stage]));
-}
-
-/*
- * How much longer a lane takes over its links than alone. Lanes of a rank that begin with different
- * links and take equally long over each never meet, unless they wait for slots; others do, and then
- * stay together, until there are many for each link: the shares of the links that lanes keep busy
- * were read off simulations of meshes (7 links, and 7, 8 or 12 lanes: 62, 44 and 54 %; 3 links and
- * 24 lanes: 98 %).
- */
-static double meeting(const struct costing *c, const struct candidate *candidate, uint32_t stage)
-{
-    uint32_t turns = turns_of(c->packed), channels = c->packed->channels;
-    int flat = c->packed->way[PACKED_UP].levels <= 1 && c->packed->way[PACKED_DOWN].levels <= 1;
-    int even = channels % turns == 0 || turns % channels == 0;
-    int waits = candidate->tile_bytes && candidate->tile_bytes < MEETING_TILE && channels <= turns;
-    if (c->packed->by_link || channels == 1 || turns == 1 || c->meets_us[stage] <= 0 ||
-        (flat && even && !waits))
-        return 1;
-    if (c->packed->blocks == 1)
-        return in_step(c, stage);
-    double lanes = (double)channels / turns; /* of each link */
-    double few = 1 + 1.3 * (channels - 1) / turns;
+    double few = 1 + 1.3 * (packed->channels - 1) / others;
     double many = lanes < MEETING_LANES ? lanes + 1.65 / lanes : lanes;
     return few < many ? few : many;
 }
@@ -350,7 +328,7 @@ static void set_lanes(const struct costing *c, struct candidate *candidate,
         if (stage->lane == ENTER_LANE)
             continue;
         const struct packed_work *own = work_of(c, work, i);
-        double us = larger(own->fold_us, own->us * meeting(c, candidate, i));
+        double us = larger(own->fold_us, own->us * meeting(c, i));
         stage->gap_us = own->gap_us;
         stage->alpha_us += own->told_us;
         stage->lane_bound = us > stage->load_us;
@@ -364,14 +342,15 @@ static void set_lanes(const struct costing *c, struct candidate *candidate,
     cut_cells(c, candidate, work);
 }
 
-/* 1: in the long run no lane waits for others on a link while another link is idle: links have
- * lanes of their own, or channels that go round the same ranks one way began evenly spread. */
-static int keep_apart(const struct packed *packed)
+/* Tiles make a pipeline, in which no lane may wait for others on a link while another link is idle:
+ * links have lanes of their own, or channels go round one way, evenly spread. What waits for slots
+ * does not stay so in short tiles. */
+static int may_tile(const struct packed *packed, uint64_t tile_bytes)
 {
-    uint32_t turns = turns_of(packed), channels = packed->channels;
-    int one_way = packed->way[PACKED_UP].levels + packed->way[PACKED_DOWN].levels == 1;
-    return packed->by_link ||
-           (one_way && packed->blocks > 1 && (channels % turns == 0 || turns % channels == 0));
+    uint32_t up = packed->way[PACKED_UP].levels, down = packed->way[PACKED_DOWN].levels;
+    return !tile_bytes || packed->by_link ||
+           (up + down == 1 && packed->blocks > 1 && keep_apart(packed) &&
+            (!up || tile_bytes >= EVEN_TILE));
 }
 
 static peal_status add_tiles(const struct costing *c, struct candidate *candidate,
@@ -381,8 +360,9 @@ static peal_status add_tiles(const struct costing *c, struct candidate *candidat
     const struct packed *packed = c->packed;
     static const uint64_t tiles[] = {0,          32u << 10,  64u << 10, 128u << 10,
                                      256u << 10, 512u << 10, 2u << 20};
-    size_t count = keep_apart(packed) ? sizeof tiles / sizeof tiles[0] : 1;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+        if (!planner->request.tile_bytes && !may_tile(packed, tiles[i]))
+            continue;
         candidate->tile_bytes =
             planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
         uint32_t slots = packed->width * (candidate->tile_bytes ? packed->depth / SLOT_DEPTH : 1);
@@ -485,7 +465,8 @@ static peal_status cost_links_dealt(const struct costing *c)
 static peal_status cost_all_channels(const struct costing *c)
 {
     static const uint32_t some[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
-    uint32_t asked = c->planner->request.channels, turns = turns_of(c->packed);
+    uint32_t asked = c->planner->request.channels,
+             turns = c->packed->blocks > 1 ? c->packed->n - 1 : c->packed->trees;
     PEAL_TRY(cost_links_dealt(c));
     if (asked)
         return cost_channels(c, asked, pieces_for(c->packed, asked), 0);
