@@ -61,6 +61,7 @@ struct packed {
                                      lane, for a byte */
     struct packed_link *link;     /* [from x ranks + to], of the hops that trees have */
     uint32_t neighbours;          /* that a rank has hops to, of the rank with most */
+    int ported;                   /* 1: each rank stores to all of them through one port */
     uint64_t lane_ps;             /* what a lane takes for 1e6 bytes */
     /* How hops are dealt to lanes: */
     uint32_t pieces;

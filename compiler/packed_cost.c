@@ -342,15 +342,24 @@ static void set_lanes(const struct costing *c, struct candidate *candidate,
     cut_cells(c, candidate, work);
 }
 
+/* 1: a rank's lanes meet on its one port in any case, whatever they do there. */
+static int one_port(const struct packed *packed)
+{
+    int flat = packed->way[PACKED_UP].levels <= 1 && packed->way[PACKED_DOWN].levels <= 1;
+    return packed->ported && (flat || (packed->blocks == 1 && packed->trees == 1));
+}
+
 /* Tiles make a pipeline, in which no lane may wait for others on a link while another link is idle:
- * links have lanes of their own, or channels go round one way, evenly spread. What waits for slots
- * does not stay so in short tiles. */
+ * links have lanes of their own, or there is one for all, or channels go round one way, evenly
+ * spread. What waits for slots does not stay so in short tiles. */
 static int may_tile(const struct packed *packed, uint64_t tile_bytes)
 {
     uint32_t up = packed->way[PACKED_UP].levels, down = packed->way[PACKED_DOWN].levels;
-    return !tile_bytes || packed->by_link ||
-           (up + down == 1 && packed->blocks > 1 && keep_apart(packed) &&
-            (!up || tile_bytes >= EVEN_TILE));
+    if (!tile_bytes || (packed->by_link && !one_port(packed)) ||
+        (one_port(packed) && packed->blocks == 1))
+        return 1;
+    return !packed->by_link && (one_port(packed) || up + down == 1) && packed->blocks > 1 &&
+           keep_apart(packed) && (!up || tile_bytes >= EVEN_TILE);
 }
 
 static peal_status add_tiles(const struct costing *c, struct candidate *candidate,
@@ -426,7 +435,7 @@ static peal_status cost_dealt(const struct costing *c)
 /* 1: channels that begin with different trees would meet on links, and wait for each other's. */
 static int would_meet(const struct packed *packed, uint32_t channels)
 {
-    return channels > 1 &&
+    return channels > 1 && !one_port(packed) &&
            (packed->way[PACKED_UP].levels > 1 || packed->way[PACKED_DOWN].levels > 1);
 }
 
@@ -456,7 +465,7 @@ static peal_status cost_links_dealt(const struct costing *c)
         uint32_t hops = packed->blocks * packed->trees * (packed->n - 1) / packed->n;
         if (lanes <= PLAN_LANES_MAX)
             PEAL_TRY(cost_channels(c, each, (lanes + hops) / (hops + 1), 1));
-        if (asked)
+        if (asked || one_port(packed)) /* for short messages, which then need not take turns */
             break;
     }
     return PEAL_OK;
@@ -467,7 +476,8 @@ static peal_status cost_all_channels(const struct costing *c)
     static const uint32_t some[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
     uint32_t asked = c->planner->request.channels,
              turns = c->packed->blocks > 1 ? c->packed->n - 1 : c->packed->trees;
-    PEAL_TRY(cost_links_dealt(c));
+    if (!one_port(c->packed) || c->packed->blocks > 1)
+        PEAL_TRY(cost_links_dealt(c));
     if (asked)
         return cost_channels(c, asked, pieces_for(c->packed, asked), 0);
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)

@@ -223,10 +223,17 @@ static void find_links(struct packed *packed, const struct planner *planner, int
 
 static void count_neighbours(struct packed *packed)
 {
+    packed->ported = 1;
     for (uint32_t from = 0; from < packed->n; from++) {
+        const struct packed_link *link = &packed->link[(size_t)from * packed->n], *first = NULL;
         uint32_t count = 0;
-        for (uint32_t to = 0; to < packed->n; to++)
-            count += packed->link[from * packed->n + to].ps != 0;
+        for (uint32_t to = 0; to < packed->n; to++) {
+            if (!link[to].ps)
+                continue;
+            first = first ? first : &link[to];
+            packed->ported &= link[to].stores && link[to].way_out == first->way_out;
+            count++;
+        }
         packed->neighbours = packed->neighbours > count ? packed->neighbours : count;
     }
 }
