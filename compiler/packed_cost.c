@@ -16,6 +16,7 @@ struct costing {
     struct packed *packed;
     struct candidate base;
     uint32_t lane[STAGES_MAX];   /* kind of lane that works on a stage */
+    uint32_t fold;               /* the roots' stage, where anything climbs */
     double hop_us[STAGES_MAX];   /* the longest start-up of a level's hops */
     int stores[STAGES_MAX];      /* 1: lanes do all of the stage's hops */
     int from_root[STAGES_MAX];   /* 1: of what roots pass on */
@@ -64,10 +65,11 @@ static void cost_level(struct costing *c, int way, uint32_t depth)
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
 }
 
-/* The root's fold of what has come up, where it passes nothing on. */
+/* The root's fold of what has come up, where no step both folds and passes on. */
 static void cost_fold(struct costing *c)
 {
     struct stage stage = {.levels = 1, .lane = c->base.nstages, .depth = UINT32_MAX};
+    c->fold = c->base.nstages;
     c->lane[c->base.nstages] = 0;
     c->stores[c->base.nstages] = 1;
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
@@ -178,7 +180,7 @@ static void cost_links(struct costing *c)
     const struct packed_way *up = &c->packed->way[PACKED_UP], *down = &c->packed->way[PACKED_DOWN];
     for (uint32_t depth = up->levels; depth > 0; depth--)
         cost_level(c, PACKED_UP, depth);
-    if (up->levels && !down->levels)
+    if (up->levels)
         cost_fold(c);
     uint32_t first = c->base.nstages;
     for (uint32_t depth = 1; depth <= down->levels; depth++)
@@ -327,6 +329,10 @@ static void set_lanes(const struct costing *c, struct candidate *candidate,
         struct stage *stage = &candidate->stage[i];
         if (stage->lane == ENTER_LANE)
             continue;
+        if (i == c->fold && c->packed->way[PACKED_UP].levels && peal_packed_fused(c->packed)) {
+            stage->levels = 0;
+            continue;
+        }
         const struct packed_work *own = work_of(c, work, i);
         double us = larger(own->fold_us, own->us * meeting(c, i));
         stage->gap_us = own->gap_us;
