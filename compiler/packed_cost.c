@@ -276,22 +276,37 @@ static void add_root(const struct costing *c, struct candidate *candidate,
     candidate->stage[candidate->nstages++] = begin;
 }
 
-/* Lanes hand on chunk by chunk, so what is under way is a part of a tile of each: as many parts as
- * a lane has hops. What is taken once in a trip, or overlaps in it, counts for a part of it. */
+/* Lanes hand on chunk by chunk: the first one is through when each level has moved the part of a
+ * tile that a lane's step is. What is taken once in a trip, or overlaps in it, counts for a part of
+ * it. */
 static void cut_cells(const struct costing *c, struct candidate *candidate,
                       const struct packed_work *work)
 {
-    uint32_t cells = UINT32_MAX;
-    for (uint32_t i = 0; i < c->base.nstages; i++)
-        if (candidate->stage[i].lane != ENTER_LANE && work_of(c, work, i)->hops < cells)
-            cells = work_of(c, work, i)->hops;
-    candidate->cells = c->packed->by_link && cells ? cells : 1;
-    for (uint32_t i = 0; i < candidate->nstages; i++) {
+    struct stage fill = {.levels = 1, .chain = 1, .lane = ENTER_LANE};
+    uint32_t cells = 1;
+    if (!c->packed->by_link || candidate->nstages >= ENTER_LANE)
+        return;
+    fill.resource = candidate->total_resource;
+    for (uint32_t i = 0; i < c->base.nstages; i++) {
         struct stage *stage = &candidate->stage[i];
-        stage->gap_us /= candidate->cells;
-        if (!stage->levels)
-            stage->alpha_us /= candidate->cells;
+        uint32_t hops = work_of(c, work, i)->hops;
+        if (stage->lane == ENTER_LANE)
+            continue;
+        cells = hops > cells ? hops : cells;
+        fill.alpha_us += stage->alpha_us;
+        fill.us_per_byte += stage->us_per_byte / (hops ? hops : 1);
+        fill.lane_bound |= stage->lane_bound && stage->us_per_byte > candidate->total_us_per_byte;
+        stage->levels = 0;
     }
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        candidate->stage[i].gap_us /= cells;
+        if (!candidate->stage[i].levels)
+            candidate->stage[i].alpha_us /= cells;
+    }
+    candidate->cells = cells;
+    fill.us_per_byte *= cells; /* of what is one cell of a tile */
+    fill.alone_us_per_byte = fill.us_per_byte;
+    candidate->stage[candidate->nstages++] = fill;
     add_root(c, candidate, work);
 }
 
