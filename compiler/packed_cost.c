@@ -351,6 +351,8 @@ static void set_lanes(const struct costing *c, struct candidate *candidate,
         const struct packed_work *own = work_of(c, work, i);
         double us = larger(own->fold_us, own->us * meeting(c, i));
         stage->gap_us = own->gap_us;
+        if (c->up[i] && c->packed->by_link) /* leaves so near the root are not the last ones */
+            stage->gap_us = larger(0, stage->gap_us - i * stage->alpha_us);
         stage->alpha_us += own->told_us;
         stage->lane_bound = us > stage->load_us;
         stage->us_per_byte = us > stage->load_us ? us : stage->load_us;
