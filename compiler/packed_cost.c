@@ -222,7 +222,8 @@ static void add_turns(const struct costing *c, struct candidate *candidate,
         const struct packed_work *own = work_of(c, work, i);
         if (stage->lane == ENTER_LANE || !own->hops)
             continue;
-        if (c->up[i]) { /* what comes up is folded by the next kind of lanes */
+        /* What comes up is folded by the next kind of lanes. */
+        if (c->up[i] && candidate->tile_bytes) {
             int alone = c->stores[i] && c->packed->by_link; /* channels meet on links */
             double moves_us = alone ? 0 : stage->us_per_byte / own->hops;
             double us = larger(moves_us, step_us(own)) + step_us(own - 1);
