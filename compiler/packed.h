@@ -31,11 +31,12 @@ struct seat {
 };
 
 struct packed_link {
-    uint64_t ps;     /* what 1e6 bytes take that have it to themselves */
-    double alpha_us; /* until what was moved or raised is there */
-    double gap_us;   /* that each message costs */
-    double back_us;  /* start-up of a signal the other way */
-    uint8_t stores;  /* 1: the lane itself moves over it */
+    uint64_t ps;      /* what 1e6 bytes take that have it to themselves */
+    double alpha_us;  /* until what was moved or raised is there */
+    double gap_us;    /* that each message costs */
+    uint64_t way_out; /* the first resource on it */
+    double back_us;   /* start-up of a signal the other way */
+    uint8_t stores;   /* 1: the lane itself moves over it */
 };
 
 /* What all pieces of one tree of each root have in common, in one direction. */
@@ -60,6 +61,7 @@ struct packed {
                                      lane, for a byte */
     struct packed_link *link;     /* [from x ranks + to], of the hops that trees have */
     uint32_t neighbours;          /* that a rank has hops to, of the rank with most */
+    int ported;                   /* 1: each rank stores to all of them through one port */
     uint64_t lane_ps;             /* what a lane takes for 1e6 bytes */
     /* How hops are dealt to lanes: */
     uint32_t pieces;
@@ -77,6 +79,7 @@ struct packed {
     uint32_t stages;        /* stage slots of a region, of the rank that needs most */
     struct packed_sem *sem; /* open addressing, by key; of by_link while costs are looked at */
     uint32_t sems_room;
+    double greeting_us;              /* by link: peal_packed_greeting_us */
     uint32_t nsems[PACKED_WAYS + 1]; /* of the two ranks that need most; of a rank's own lanes */
     uint8_t *turn; /* [(up depth - 1) x ranks x ranks + rank x ranks + parent]: how many parents a
                       rank has at the depth before this one, counted from the rank on */
@@ -109,6 +112,7 @@ uint32_t peal_packed_leaf_kind(const struct packed *packed);
 /* Which lane of its kind hears of a chunk at a leaf. */
 uint32_t peal_packed_leaf_group(const struct packed *packed, uint32_t chunk);
 uint32_t peal_packed_group(const struct packed *packed, int way, uint32_t chunk, uint32_t rank);
+int peal_packed_fused(const struct packed *packed); /* 1: roots pass on what they fold at once */
 uint32_t peal_packed_kind(const struct packed *packed, int way, const struct seat *seat);
 
 /* ---- packed_sems.c: semaphores and turns */
@@ -127,9 +131,13 @@ peal_status peal_packed_number_sems(struct packed *packed);
 uint32_t peal_packed_sem(const struct packed *packed, int way, uint32_t chunk, uint32_t rank,
                          uint32_t other);
 /* Of a rank with itself: the lane that writes a root's output tells another. */
+uint32_t peal_packed_writer(const struct packed *packed, uint32_t chunk, uint32_t root);
 uint32_t peal_packed_own_sem(const struct packed *packed, uint32_t root, uint32_t from,
                              uint32_t to);
 uint32_t peal_packed_semaphores(const struct packed *packed, peal_collective collective);
+/* What the lane or engine of a rank that has most entries to tell of takes for them, besides one:
+ * of semaphores that are numbered. */
+double peal_packed_greeting_us(const struct packed *packed);
 void peal_packed_forget_sems(struct packed *packed);
 size_t peal_packed_turn_cells(const struct packed *packed);
 /* Sets the turns of what climbs. */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define MEETING_TILE (64u << 10)
+#define EVEN_TILE (64u << 10)
 #define MEETING_LANES 4             /* of a link, of which some move at any time */
 #define ENTER_LANE (STAGES_MAX - 1) /* of a stage that runs once, not for each tile */
 
@@ -16,11 +16,12 @@ struct costing {
     struct packed *packed;
     struct candidate base;
     uint32_t lane[STAGES_MAX];   /* kind of lane that works on a stage */
+    uint32_t fold;               /* the roots' stage, where anything climbs */
     double hop_us[STAGES_MAX];   /* the longest start-up of a level's hops */
     int stores[STAGES_MAX];      /* 1: lanes do all of the stage's hops */
+    int from_root[STAGES_MAX];   /* 1: of what roots pass on */
     int up[STAGES_MAX];          /* 1: into slots */
     double meets_us[STAGES_MAX]; /* a byte over the narrowest link on which lanes may meet; 0 */
-    int alike[STAGES_MAX];       /* 1: its links are all as wide */
 };
 
 static double larger(double a, double b)
@@ -38,7 +39,7 @@ static void cost_level(struct costing *c, int way, uint32_t depth)
     double share = 1.0 / ((double)packed->weights * packed->blocks);
     uint32_t at = c->base.nstages;
     int stores = 1;
-    double link_us = 0, wide_us = 0;
+    double link_us = 0;
     for (uint32_t i = 0; i < packed->blocks * packed->trees * packed->n; i++) {
         const struct seat *seat = &packed->way[way].seat[i];
         uint32_t rank = i % packed->n;
@@ -51,26 +52,24 @@ static void cost_level(struct costing *c, int way, uint32_t depth)
         stores = stores && !peal_plan_engine_async(hop.engine);
         double us = peal_load_alone(&hop.path, hop.scale);
         link_us = larger(link_us, us);
-        wide_us = wide_us > 0 && wide_us < us ? wide_us : us;
         peal_planner_load(c->planner, &hop, share * packed->weight[i / packed->n % packed->trees],
                           hop.scale);
     }
     c->stores[at] = stores;
     c->meets_us[at] = stores ? link_us : 0;
-    c->alike[at] = link_us <= wide_us;
     c->up[at] = way == PACKED_UP;
     c->lane[at] = way == PACKED_UP
                       ? depth
                       : peal_packed_leaf_kind(packed) + depth - 1 - packed->way[PACKED_DOWN].levels;
-    if (way == PACKED_DOWN && depth == 1 && packed->way[PACKED_UP].levels)
-        c->lane[at] = 0;
+    c->from_root[at] = way == PACKED_DOWN && depth == 1;
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
 }
 
-/* The root's fold of what has come up, where it passes nothing on. */
+/* The root's fold of what has come up, where no step both folds and passes on. */
 static void cost_fold(struct costing *c)
 {
     struct stage stage = {.levels = 1, .lane = c->base.nstages, .depth = UINT32_MAX};
+    c->fold = c->base.nstages;
     c->lane[c->base.nstages] = 0;
     c->stores[c->base.nstages] = 1;
     peal_candidate_stage(c->planner, &c->base, &stage, 0);
@@ -95,7 +94,7 @@ static double way_us(const struct costing *c, int way, uint32_t index)
 }
 
 /* The start-ups of all levels together are those of the longest way along a tree. */
-static double set_way(struct costing *c, int way, uint32_t first)
+static void set_way(struct costing *c, int way, uint32_t first)
 {
     const struct packed *packed = c->packed;
     uint32_t levels = packed->way[way].levels;
@@ -109,6 +108,15 @@ static double set_way(struct costing *c, int way, uint32_t first)
         c->hop_us[i] = c->base.stage[i].alpha_us;
         c->base.stage[i].alpha_us = longest / levels;
     }
+}
+
+/* From all ranks to the root, or back, along the first tree. */
+static double first_way_us(const struct costing *c, int way)
+{
+    double longest = 0;
+    for (uint32_t i = 0; i < c->packed->n; i++)
+        if (c->packed->way[way].seat[i].parent != NO_RANK)
+            longest = larger(longest, way_us(c, way, i));
     return longest;
 }
 
@@ -149,7 +157,7 @@ static double leaving_us(const struct packed *packed, uint32_t rank)
 }
 
 /* Ranks tell their parents that they have entered, or their children that they may leave. */
-static void cost_handshake(struct costing *c, double way)
+static void cost_handshake(struct costing *c)
 {
     peal_collective collective = c->planner->request.collective;
     const struct packed *packed = c->packed;
@@ -157,7 +165,7 @@ static void cost_handshake(struct costing *c, double way)
     if (collective == PEAL_ALLREDUCE || collective == PEAL_REDUCE_SCATTER)
         return;
     if (collective != PEAL_ALLGATHER) /* all of them, one after the other */
-        stage.alpha_us = way;
+        stage.alpha_us = first_way_us(c, collective == PEAL_REDUCE ? PACKED_UP : PACKED_DOWN);
     for (uint32_t r = 0; collective == PEAL_ALLGATHER && r < packed->n; r++)
         stage.alpha_us = larger(stage.alpha_us, greeting_us(packed, r));
     double leave_us = 0;
@@ -170,19 +178,18 @@ static void cost_handshake(struct costing *c, double way)
 static void cost_links(struct costing *c)
 {
     const struct packed_way *up = &c->packed->way[PACKED_UP], *down = &c->packed->way[PACKED_DOWN];
-    double way = 0;
     for (uint32_t depth = up->levels; depth > 0; depth--)
         cost_level(c, PACKED_UP, depth);
-    if (up->levels && !down->levels)
+    if (up->levels)
         cost_fold(c);
     uint32_t first = c->base.nstages;
     for (uint32_t depth = 1; depth <= down->levels; depth++)
         cost_level(c, PACKED_DOWN, depth);
     if (up->levels)
-        way += set_way(c, PACKED_UP, 0);
+        set_way(c, PACKED_UP, 0);
     if (down->levels)
-        way += set_way(c, PACKED_DOWN, first);
-    cost_handshake(c, way);
+        set_way(c, PACKED_DOWN, first);
+    cost_handshake(c);
     peal_candidate_total(c->planner, &c->base);
 }
 
@@ -193,6 +200,12 @@ static void cost_links(struct costing *c)
  * round trip of a credit, with so many tiles under way. A lane of another engine has BUILD_EVENTS
  * transfers under way, one of each chunk.
  */
+static const struct packed_work *work_of(const struct costing *c, const struct packed_work *work,
+                                         uint32_t stage)
+{
+    return &work[c->from_root[stage] && peal_packed_fused(c->packed) ? 0 : c->lane[stage]];
+}
+
 static double step_us(const struct packed_work *work)
 {
     return work->hops ? work->us / work->hops : 0;
@@ -206,10 +219,11 @@ static void add_turns(const struct costing *c, struct candidate *candidate,
     flight.lane++;
     for (uint32_t i = 0; i < c->base.nstages; i++) {
         const struct stage *stage = &candidate->stage[i];
-        const struct packed_work *own = &work[c->lane[i]];
+        const struct packed_work *own = work_of(c, work, i);
         if (stage->lane == ENTER_LANE || !own->hops)
             continue;
-        if (c->up[i]) { /* what comes up is folded by the next kind of lanes */
+        /* What comes up is folded by the next kind of lanes. */
+        if (c->up[i] && candidate->tile_bytes) {
             int alone = c->stores[i] && c->packed->by_link; /* channels meet on links */
             double moves_us = alone ? 0 : stage->us_per_byte / own->hops;
             double us = larger(moves_us, step_us(own)) + step_us(own - 1);
@@ -263,67 +277,63 @@ static void add_root(const struct costing *c, struct candidate *candidate,
     candidate->stage[candidate->nstages++] = begin;
 }
 
-/* Lanes hand on chunk by chunk, so what is under way is a part of a tile of each: as many parts as
- * a lane has hops. What is taken once in a trip, or overlaps in it, counts for a part of it. */
+/* Lanes hand on chunk by chunk: the first one is through when each level has moved the part of a
+ * tile that a lane's step is. What is taken once in a trip, or overlaps in it, counts for a part of
+ * it. */
 static void cut_cells(const struct costing *c, struct candidate *candidate,
                       const struct packed_work *work)
 {
-    uint32_t cells = UINT32_MAX;
-    for (uint32_t i = 0; i < c->base.nstages; i++)
-        if (candidate->stage[i].lane != ENTER_LANE && work[c->lane[i]].hops < cells)
-            cells = work[c->lane[i]].hops;
-    candidate->cells = c->packed->by_link && cells ? cells : 1;
-    for (uint32_t i = 0; i < candidate->nstages; i++) {
+    struct stage fill = {.levels = 1, .chain = 1, .lane = ENTER_LANE};
+    uint32_t cells = 1;
+    if (!c->packed->by_link || candidate->nstages >= ENTER_LANE)
+        return;
+    fill.resource = candidate->total_resource;
+    for (uint32_t i = 0; i < c->base.nstages; i++) {
         struct stage *stage = &candidate->stage[i];
-        stage->gap_us /= candidate->cells;
-        if (!stage->levels)
-            stage->alpha_us /= candidate->cells;
+        uint32_t hops = work_of(c, work, i)->hops;
+        if (stage->lane == ENTER_LANE)
+            continue;
+        cells = hops > cells ? hops : cells;
+        fill.alpha_us += stage->alpha_us;
+        fill.us_per_byte += stage->us_per_byte / (hops ? hops : 1);
+        fill.lane_bound |= stage->lane_bound && stage->us_per_byte > candidate->total_us_per_byte;
+        stage->levels = 0;
     }
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        candidate->stage[i].gap_us /= cells;
+        if (!candidate->stage[i].levels)
+            candidate->stage[i].alpha_us /= cells;
+    }
+    candidate->cells = cells;
+    fill.us_per_byte *= cells; /* of what is one cell of a tile */
+    fill.alone_us_per_byte = fill.us_per_byte;
+    candidate->stage[candidate->nstages++] = fill;
     add_root(c, candidate, work);
 }
 
-/* What the lanes of a rank take turns with: other ranks, or the trees of a root. As many lanes, or
- * twice as many, keep to different ones. */
-static uint32_t turns_of(const struct packed *packed)
+/* Channels go round the other ranks; as many as there are others, or twice as many, or as few as
+ * begin evenly spread, keep to different ones. */
+static int keep_apart(const struct packed *packed)
 {
-    int flat = packed->way[PACKED_UP].levels <= 1 && packed->way[PACKED_DOWN].levels <= 1;
-    return packed->blocks > 1 && flat ? packed->n - 1 : packed->trees;
+    uint32_t others = packed->n - 1;
+    return packed->channels % others == 0 || others % packed->channels == 0;
 }
 
 /*
- * The same for the trees of one root. Lanes that move a piece each of the same trees go over the
- * same links by turns, and who comes to a link that others are on ends with them: all are soon on
- * one link together, which is then as if there were one lane. Two keep apart, if links are alike.
+ * How much longer a lane takes over its links than alone, where each rank is a root and trees are
+ * of one level. Lanes of a rank that begin with different links and take equally long over each
+ * never meet; others do, and then stay together, until there are many for each link: the shares of
+ * the links that lanes keep busy were read off simulations of meshes (7 links, and 7, 8 or 12
+ * lanes: 62, 44 and 54 %; 3 links and 24 lanes: 98 %).
  */
-static double in_step(const struct costing *c, uint32_t stage)
+static double meeting(const struct costing *c, uint32_t stage)
 {
-    double lane_us = 1 / (peal_planner_lane_gbs(c->planner) * 1e3);
-    uint32_t pieces = c->packed->pieces, lanes = c->packed->channels;
-    if (peal_packed_chunks(c->packed) == lanes || (pieces == 2 && c->alike[stage]))
+    const struct packed *packed = c->packed;
+    double others = packed->n - 1, lanes = packed->channels / others; /* of each link */
+    if (packed->by_link || packed->channels == 1 || packed->blocks == 1 ||
+        c->meets_us[stage] <= 0 || keep_apart(packed))
         return 1;
-    return larger(1, pieces * c->meets_us[stage] / larger(lane_us, c->meets_us[stage]));
-}
-
-/*
- * How much longer a lane takes over its links than alone. Lanes of a rank that begin with different
- * links and take equally long over each never meet, unless they wait for slots; others do, and then
- * stay together, until there are many for each link: the shares of the links that lanes keep busy
- * were read off simulations of meshes (7 links, and 7, 8 or 12 lanes: 62, 44 and 54 %; 3 links and
- * 24 lanes: 98 %).
- */
-static double meeting(const struct costing *c, const struct candidate *candidate, uint32_t stage)
-{
-    uint32_t turns = turns_of(c->packed), channels = c->packed->channels;
-    int flat = c->packed->way[PACKED_UP].levels <= 1 && c->packed->way[PACKED_DOWN].levels <= 1;
-    int even = channels % turns == 0 || turns % channels == 0;
-    int waits = candidate->tile_bytes && candidate->tile_bytes < MEETING_TILE && channels <= turns;
-    if (c->packed->by_link || channels == 1 || turns == 1 || c->meets_us[stage] <= 0 ||
-        (flat && even && !waits))
-        return 1;
-    if (c->packed->blocks == 1)
-        return in_step(c, stage);
-    double lanes = (double)channels / turns; /* of each link */
-    double few = 1 + 1.3 * (channels - 1) / turns;
+    double few = 1 + 1.3 * (packed->channels - 1) / others;
     double many = lanes < MEETING_LANES ? lanes + 1.65 / lanes : lanes;
     return few < many ? few : many;
 }
@@ -335,27 +345,45 @@ static void set_lanes(const struct costing *c, struct candidate *candidate,
         struct stage *stage = &candidate->stage[i];
         if (stage->lane == ENTER_LANE)
             continue;
-        const struct packed_work *own = &work[c->lane[i]];
-        double us = larger(own->fold_us, own->us * meeting(c, candidate, i));
+        if (i == c->fold && c->packed->way[PACKED_UP].levels && peal_packed_fused(c->packed)) {
+            stage->levels = 0;
+            continue;
+        }
+        const struct packed_work *own = work_of(c, work, i);
+        double us = larger(own->fold_us, own->us * meeting(c, i));
         stage->gap_us = own->gap_us;
+        if (c->up[i] && c->packed->by_link) /* leaves so near the root are not the last ones */
+            stage->gap_us = larger(0, stage->gap_us - i * stage->alpha_us);
         stage->alpha_us += own->told_us;
         stage->lane_bound = us > stage->load_us;
         stage->us_per_byte = us > stage->load_us ? us : stage->load_us;
         stage->alone_us_per_byte = us > stage->alone_load_us ? us : stage->alone_load_us;
     }
+    if (c->packed->by_link && c->planner->request.collective == PEAL_ALLGATHER)
+        candidate->stage[c->base.nstages - 1].alpha_us = c->packed->greeting_us;
     add_turns(c, candidate, work);
     add_waits(c, candidate, work);
     cut_cells(c, candidate, work);
 }
 
-/* 1: in the long run no lane waits for others on a link while another link is idle: links have
- * lanes of their own, or channels that go round the same ranks one way began evenly spread. */
-static int keep_apart(const struct packed *packed)
+/* 1: a rank's lanes meet on its one port in any case, whatever they do there. */
+static int one_port(const struct packed *packed)
 {
-    uint32_t turns = turns_of(packed), channels = packed->channels;
-    int one_way = packed->way[PACKED_UP].levels + packed->way[PACKED_DOWN].levels == 1;
-    return packed->by_link ||
-           (one_way && packed->blocks > 1 && (channels % turns == 0 || turns % channels == 0));
+    int flat = packed->way[PACKED_UP].levels <= 1 && packed->way[PACKED_DOWN].levels <= 1;
+    return packed->ported && (flat || (packed->blocks == 1 && packed->trees == 1));
+}
+
+/* Tiles make a pipeline, in which no lane may wait for others on a link while another link is idle:
+ * links have lanes of their own, or there is one for all, or channels go round one way, evenly
+ * spread. What waits for slots does not stay so in short tiles. */
+static int may_tile(const struct packed *packed, uint64_t tile_bytes)
+{
+    uint32_t up = packed->way[PACKED_UP].levels, down = packed->way[PACKED_DOWN].levels;
+    if (!tile_bytes || (packed->by_link && !one_port(packed)) ||
+        (one_port(packed) && packed->blocks == 1))
+        return 1;
+    return !packed->by_link && (one_port(packed) || up + down == 1) && packed->blocks > 1 &&
+           keep_apart(packed) && (!up || tile_bytes >= EVEN_TILE);
 }
 
 static peal_status add_tiles(const struct costing *c, struct candidate *candidate,
@@ -365,8 +393,9 @@ static peal_status add_tiles(const struct costing *c, struct candidate *candidat
     const struct packed *packed = c->packed;
     static const uint64_t tiles[] = {0,          32u << 10,  64u << 10, 128u << 10,
                                      256u << 10, 512u << 10, 2u << 20};
-    size_t count = keep_apart(packed) ? sizeof tiles / sizeof tiles[0] : 1;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+        if (!planner->request.tile_bytes && !may_tile(packed, tiles[i]))
+            continue;
         candidate->tile_bytes =
             planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
         uint32_t slots = packed->width * (candidate->tile_bytes ? packed->depth / SLOT_DEPTH : 1);
@@ -409,6 +438,7 @@ static peal_status cost_dealt(const struct costing *c)
     struct candidate candidate = c->base;
     struct packed_work work[PACKED_KINDS_MAX];
     double fold_us;
+    c->packed->greeting_us = packed->by_link ? peal_packed_greeting_us(packed) : 0;
     PEAL_TRY(peal_packed_measure(c->planner, packed, work, &candidate.lanes, &fold_us));
     if (candidate.lanes > PLAN_LANES_MAX)
         return PEAL_OK;
@@ -429,7 +459,7 @@ static peal_status cost_dealt(const struct costing *c)
 /* 1: channels that begin with different trees would meet on links, and wait for each other's. */
 static int would_meet(const struct packed *packed, uint32_t channels)
 {
-    return channels > 1 &&
+    return channels > 1 && !one_port(packed) &&
            (packed->way[PACKED_UP].levels > 1 || packed->way[PACKED_DOWN].levels > 1);
 }
 
@@ -459,7 +489,7 @@ static peal_status cost_links_dealt(const struct costing *c)
         uint32_t hops = packed->blocks * packed->trees * (packed->n - 1) / packed->n;
         if (lanes <= PLAN_LANES_MAX)
             PEAL_TRY(cost_channels(c, each, (lanes + hops) / (hops + 1), 1));
-        if (asked)
+        if (asked || one_port(packed)) /* for short messages, which then need not take turns */
             break;
     }
     return PEAL_OK;
@@ -468,8 +498,10 @@ static peal_status cost_links_dealt(const struct costing *c)
 static peal_status cost_all_channels(const struct costing *c)
 {
     static const uint32_t some[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
-    uint32_t asked = c->planner->request.channels, turns = turns_of(c->packed);
-    PEAL_TRY(cost_links_dealt(c));
+    uint32_t asked = c->planner->request.channels,
+             turns = c->packed->blocks > 1 ? c->packed->n - 1 : c->packed->trees;
+    if (!one_port(c->packed) || c->packed->blocks > 1)
+        PEAL_TRY(cost_links_dealt(c));
     if (asked)
         return cost_channels(c, asked, pieces_for(c->packed, asked), 0);
     for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)

@@ -45,12 +45,18 @@ uint32_t peal_packed_leaf_kind(const struct packed *packed)
     return up_kinds(packed) + packed->way[PACKED_DOWN].levels;
 }
 
-/* The root of a chunk that came up sends it down with the same step that folds it. */
+/* Of a channel, the root of a chunk that came up sends it down with the same step that folds it; by
+ * link, lanes of its own do, when it is folded. */
+int peal_packed_fused(const struct packed *packed)
+{
+    return !packed->by_link && packed->way[PACKED_UP].levels && packed->way[PACKED_DOWN].levels;
+}
+
 uint32_t peal_packed_kind(const struct packed *packed, int way, const struct seat *seat)
 {
     if (way == PACKED_UP)
         return seat->depth;
-    if (seat->depth == 0 && packed->way[PACKED_UP].levels)
+    if (seat->depth == 0 && peal_packed_fused(packed))
         return 0;
     return seat->children ? up_kinds(packed) + seat->depth : peal_packed_leaf_kind(packed);
 }
@@ -230,18 +236,6 @@ static peal_status deal_rank(const struct dealer *d)
     return PEAL_OK;
 }
 
-/* What came up goes down with the step that folds it. */
-static void follow_roots(const struct packed *packed)
-{
-    for (uint32_t c = 0; c < peal_packed_chunks(packed); c++)
-        for (uint32_t r = 0; r < packed->n; r++) {
-            const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, c, r);
-            if (seat->depth == 1)
-                packed->group[PACKED_DOWN][(size_t)c * packed->n + r] =
-                    packed->group[PACKED_UP][(size_t)c * packed->n + seat->parent];
-        }
-}
-
 static peal_status deal_links(struct packed *packed, uint64_t *load)
 {
     size_t bytes = (size_t)(PACKED_LEVELS_MAX + 1) * packed->n * sizeof(struct trunk);
@@ -254,8 +248,6 @@ static peal_status deal_links(struct packed *packed, uint64_t *load)
     for (d.way = 0; d.way < PACKED_WAYS; d.way++)
         for (d.rank = 0; d.rank < packed->n && packed->way[d.way].levels; d.rank++)
             status = status == PEAL_OK ? deal_rank(&d) : status;
-    if (status == PEAL_OK && packed->way[PACKED_UP].levels && packed->way[PACKED_DOWN].levels)
-        follow_roots(packed);
     peal_free(packed->ctx, d.trunk, bytes);
     return status;
 }

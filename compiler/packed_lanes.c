@@ -176,22 +176,30 @@ static int first_of_lane(const struct packed *packed, uint32_t chunk, const uint
     return 1;
 }
 
+/* The own lanes that pass on a root's chunk, to its children from `first` on. */
+static void tell_others(const struct lane *lane, uint32_t chunk, uint32_t first)
+{
+    const struct packed *packed = lane->packed;
+    uint32_t self = lane->b->self;
+    const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, self);
+    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
+    for (uint32_t i = first; i < seat->children; i++) {
+        uint32_t other = peal_packed_group(packed, PACKED_DOWN, chunk, child[i]);
+        if (first_of_lane(packed, chunk, child, i))
+            peal_build_signal(lane->b, self, peal_packed_own_sem(packed, self, lane->group, other));
+    }
+}
+
 /* The root's chunk comes out of its input, and the lane of its first child writes the output;
  * stores first, as one of them may write the chunk onto itself. */
-static void begin_tree(const struct lane *lane, uint32_t chunk, const struct seat *seat)
+static void begin_tree(const struct lane *lane, uint32_t chunk)
 {
     struct build *b = lane->b;
-    const uint32_t *child = peal_packed_children(lane->packed, PACKED_DOWN, seat);
     struct plan_operand in = peal_op_user(b->self, PLAN_BUF_IN, chunk);
     struct plan_operand dst[PACKED_RANKS_MAX] = {peal_op_user(b->self, PLAN_BUF_OUT, chunk)};
     uint32_t stores = 1 + stores_to(lane, chunk, dst + 1);
     peal_build_move(b, chunk, 1, &in, stores, dst, PEAL_ENGINE_SM, 0);
-    for (uint32_t i = 1; i < seat->children; i++)
-        if (first_of_lane(lane->packed, chunk, child, i))
-            peal_build_signal(
-                b, b->self,
-                peal_packed_own_sem(lane->packed, b->self, lane->group,
-                                    peal_packed_group(lane->packed, PACKED_DOWN, chunk, child[i])));
+    tell_others(lane, chunk, 1);
     hand_down(lane, chunk);
 }
 
@@ -203,17 +211,17 @@ static void pass_on(const struct lane *lane, uint32_t chunk)
     struct plan_operand own = peal_op_user(b->self, PLAN_BUF_OUT, chunk);
     struct plan_operand dst[PACKED_RANKS_MAX];
     uint32_t hearer = seat->children ? lane->group : PACKED_LEAF;
-    if (seat->parent == NO_RANK && serves(lane, chunk, child[0])) {
-        begin_tree(lane, chunk, seat);
+    int folded = lane->packed->way[PACKED_UP].levels > 0;
+    if (seat->parent == NO_RANK && !folded && serves(lane, chunk, child[0])) {
+        begin_tree(lane, chunk);
         return;
     }
     if (seat->parent == NO_RANK)
-        peal_build_wait(
-            b, b->self,
-            peal_packed_own_sem(lane->packed, b->self,
-                                peal_packed_group(lane->packed, PACKED_DOWN, chunk, child[0]),
-                                lane->group),
-            0);
+        peal_build_wait(b, b->self,
+                        peal_packed_own_sem(lane->packed, b->self,
+                                            peal_packed_writer(lane->packed, chunk, b->self),
+                                            lane->group),
+                        0);
     else
         peal_build_wait(b, seat->parent, down_base(lane) + down_sem(lane, chunk, b->self, hearer),
                         0);
@@ -295,19 +303,22 @@ static void climb(const struct lane *lane, uint32_t chunk, uint32_t nsrc,
     peal_build_push(b, chunk, stage, slot, up);
 }
 
-/* Folds the root's chunk into its output, and, on its way down again, into its children's. */
+/* Folds the root's chunk into its output, and, on its way down again, into its children's, or tells
+ * the lanes that store it there. */
 static void arrive(const struct lane *lane, uint32_t chunk, uint32_t nsrc,
                    const struct plan_operand *src)
 {
     struct build *b = lane->b;
     struct plan_operand dst[PACKED_RANKS_MAX] = {peal_op_user(b->self, PLAN_BUF_OUT, chunk)};
-    int down = lane->packed->way[PACKED_DOWN].levels > 0;
+    int down = peal_packed_fused(lane->packed);
     uint32_t stores = 1;
     if (down)
         stores += stores_to(lane, chunk, dst + 1);
     peal_build_move(b, chunk, nsrc, src, stores, dst, PEAL_ENGINE_SM, 1);
     if (down)
         hand_down(lane, chunk);
+    else if (lane->packed->way[PACKED_DOWN].levels)
+        tell_others(lane, chunk, 0);
 }
 
 static void fold(const struct lane *lane, uint32_t chunk)

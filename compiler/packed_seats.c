@@ -199,6 +199,7 @@ static void find_link(const struct planner *planner, uint32_t from, uint32_t to,
     *link = (struct packed_link){.ps = ps < 1 ? 1 : (uint64_t)ps,
                                  .alpha_us = hop.alpha_us,
                                  .gap_us = hop.gap_us,
+                                 .way_out = hop.path.uses ? hop.path.use[0].resource : 0,
                                  .back_us = back.alpha_us,
                                  .stores = hop.engine == PEAL_ENGINE_SM};
 }
@@ -222,10 +223,17 @@ static void find_links(struct packed *packed, const struct planner *planner, int
 
 static void count_neighbours(struct packed *packed)
 {
+    packed->ported = 1;
     for (uint32_t from = 0; from < packed->n; from++) {
+        const struct packed_link *link = &packed->link[(size_t)from * packed->n], *first = NULL;
         uint32_t count = 0;
-        for (uint32_t to = 0; to < packed->n; to++)
-            count += packed->link[from * packed->n + to].ps != 0;
+        for (uint32_t to = 0; to < packed->n; to++) {
+            if (!link[to].ps)
+                continue;
+            first = first ? first : &link[to];
+            packed->ported &= link[to].stores && link[to].way_out == first->way_out;
+            count++;
+        }
         packed->neighbours = packed->neighbours > count ? packed->neighbours : count;
     }
 }

@@ -47,9 +47,47 @@ uint32_t peal_packed_sem(const struct packed *packed, int way, uint32_t chunk, u
     return packed->sem[find(packed, sem_key(packed, way, chunk, rank, other))].number;
 }
 
+/* Of its kind, the lane that folds, or that serves the first child. */
+uint32_t peal_packed_writer(const struct packed *packed, uint32_t chunk, uint32_t root)
+{
+    const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, root);
+    const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
+    return packed->way[PACKED_UP].levels ? peal_packed_group(packed, PACKED_UP, chunk, root)
+                                         : peal_packed_group(packed, PACKED_DOWN, chunk, child[0]);
+}
+
 uint32_t peal_packed_own_sem(const struct packed *packed, uint32_t root, uint32_t from, uint32_t to)
 {
     return packed->sem[find(packed, key_of(PACKED_WAYS, root, root, 0, from, to))].number;
+}
+
+double peal_packed_greeting_us(const struct packed *packed)
+{
+    uint32_t kinds = packed->way[PACKED_DOWN].levels + 1; /* depths, and those that only hear */
+    size_t lanes = (size_t)packed->n * kinds * packed->lanes;
+    struct {
+        double us;
+        double one_us;
+    } *told = peal_calloc(packed->ctx, lanes, sizeof *told);
+    double most = 0;
+    for (uint32_t i = 0; told && i < packed->sems_room; i++) {
+        uint64_t key = packed->sem[i].key;
+        if (!key || key >> (3 * LANE_BITS + DEPTH_BITS + LANE_BITS) != (PACKED_DOWN << 1 | 1))
+            continue;
+        uint32_t other = key & 0xff, depth = key >> (2 * LANE_BITS) & 0x1f;
+        uint32_t to = key >> (2 * LANE_BITS + DEPTH_BITS) & 0xff;
+        uint32_t from = key >> (3 * LANE_BITS + DEPTH_BITS) & 0xff;
+        const struct packed_link *link = peal_packed_link(packed, PACKED_DOWN, to, from);
+        uint32_t kind = other == PACKED_LEAF || !link->stores ? 0 : depth;
+        uint32_t lane = kind ? other : !link->stores;
+        size_t at = ((size_t)to * kinds + kind) * packed->lanes + lane;
+        told[at].us += link->gap_us;
+        told[at].one_us = told[at].one_us > link->gap_us ? told[at].one_us : link->gap_us;
+        if (told[at].us - told[at].one_us > most)
+            most = told[at].us - told[at].one_us;
+    }
+    peal_free(packed->ctx, told, lanes * sizeof *told);
+    return most;
 }
 
 void peal_packed_forget_sems(struct packed *packed)
@@ -112,16 +150,20 @@ static void number_one(struct numbering *to, uint32_t chunk, uint32_t rank, uint
                &to->count[rank * packed->n + parent]);
 }
 
-/* The lane that writes a root's output tells the others. */
+/* The lane that writes a root's output tells those that pass it on: in an allreduce, all of them.
+ */
 static void number_own(struct numbering *to, uint32_t chunk, uint32_t root)
 {
     const struct packed *packed = to->packed;
     const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, root);
     const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
-    uint32_t first = peal_packed_group(packed, PACKED_DOWN, chunk, child[0]);
-    for (uint32_t i = 1; i < seat->children; i++) {
+    int folds = packed->way[PACKED_UP].levels > 0;
+    uint32_t first = peal_packed_writer(packed, chunk, root);
+    if (peal_packed_fused(packed))
+        return;
+    for (uint32_t i = folds ? 0 : 1; i < seat->children; i++) {
         uint32_t other = peal_packed_group(packed, PACKED_DOWN, chunk, child[i]);
-        if (other != first)
+        if (other != first || folds)
             number_key(to, key_of(PACKED_WAYS, root, root, 0, first, other), PACKED_WAYS,
                        &to->count[root * packed->n + root]);
     }

@@ -203,11 +203,14 @@ static void add_up(const struct measuring *m, uint32_t chunk, uint32_t rank)
     double share = peal_packed_share(packed, chunk);
     struct lane_work *lane =
         lane_of(m, seat->depth, peal_packed_group(packed, PACKED_UP, chunk, rank));
-    lane->us += m->packed->seat_us[PACKED_UP][seat - packed->way[PACKED_UP].seat] * share;
+    if (packed->by_link && seat->parent == NO_RANK) /* into the own output alone */
+        lane->us += (2.0 + seat->children) / 2 * (double)packed->lane_ps * 1e-12 * share;
+    else
+        lane->us += packed->seat_us[PACKED_UP][seat - packed->way[PACKED_UP].seat] * share;
     lane->hops++;
     if (seat->parent != NO_RANK)
         add_climb(m, rank, seat, share, lane);
-    else if (packed->way[PACKED_DOWN].levels)
+    else if (peal_packed_fused(packed))
         add_root(m, chunk, rank, lane);
     if (seat->children)
         m->folds[seat->depth] += (1 + seat->children) * share * peal_planner_fold_us(m->planner);
@@ -223,7 +226,8 @@ static void add_serving(const struct measuring *m, uint32_t chunk, uint32_t rank
     uint32_t kind = peal_packed_kind(packed, PACKED_DOWN, seat);
     uint32_t group = peal_packed_group(packed, PACKED_DOWN, chunk, child[first]);
     struct lane_work *lane = lane_of(m, kind, group);
-    double link_us = 0, told_us = 0, gap_us = 0, own = seat->parent == NO_RANK && first == 0;
+    double link_us = 0, told_us = 0, gap_us = 0,
+           own = seat->parent == NO_RANK && first == 0 && !packed->way[PACKED_UP].levels;
     double touched = 1 + own;
     for (uint32_t i = first; i < seat->children; i++) {
         const struct packed_link *link = peal_packed_link(packed, PACKED_DOWN, child[i], rank);
@@ -248,6 +252,7 @@ static void add_serving(const struct measuring *m, uint32_t chunk, uint32_t rank
     lane->peer = child[first];
     lane->link_us += link_us * peal_packed_share(packed, chunk);
     lane->waits_us += told_us - gap_us;
+    lane->gap_us += packed->by_link ? gap_us : 0;
     m->work[kind].told_us = larger(m->work[kind].told_us, told_us - gap_us);
 }
 
@@ -257,7 +262,7 @@ static void add_down(const struct measuring *m, uint32_t chunk, uint32_t rank)
     const struct seat *seat = peal_packed_seat(packed, PACKED_DOWN, chunk, rank);
     const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
     uint32_t kind = peal_packed_kind(packed, PACKED_DOWN, seat);
-    if (seat->depth == 0 && packed->way[PACKED_UP].levels)
+    if (seat->depth == 0 && peal_packed_fused(packed))
         return; /* done with the fold */
     if (!seat->children) {
         (void)lane_of(m, kind, peal_packed_leaf_group(packed, chunk));
@@ -311,17 +316,29 @@ static double sharing_us(struct lane_work *const *lane, uint32_t count)
     return us;
 }
 
+/* Neighbours of a rank that one resource leads to have one link. */
+static uint32_t link_of(const struct packed *packed, uint32_t rank, uint32_t peer)
+{
+    const struct packed_link *link = &packed->link[rank * packed->n];
+    uint32_t first = 0;
+    while (!link[first].ps || link[first].way_out != link[peer].way_out)
+        first++;
+    return first;
+}
+
 /* Of the rank's link that takes longest. */
-static double links_us(const struct measuring *m)
+static double links_us(const struct measuring *m, uint32_t rank)
 {
     const struct packed *packed = m->packed;
     uint32_t all = peal_packed_lane_kinds(packed) * packed->lanes;
     double most = 0;
-    for (uint32_t peer = 0; peer < packed->n; peer++) {
+    for (uint32_t first = 0; first < packed->n; first++) {
         struct lane_work *lane[PLAN_LANES_MAX];
         uint32_t count = 0;
+        if (!packed->link[rank * packed->n + first].ps || link_of(packed, rank, first) != first)
+            continue;
         for (uint32_t i = 0; i < all && count < PLAN_LANES_MAX; i++)
-            if (m->lane[i].link_us > 0 && m->lane[i].peer == peer)
+            if (m->lane[i].link_us > 0 && link_of(packed, rank, m->lane[i].peer) == first)
                 lane[count++] = &m->lane[i];
         if (count)
             most = larger(most, sharing_us(lane, count));
@@ -351,7 +368,7 @@ static double add_rank(const struct measuring *m, uint32_t rank, struct packed_w
             add_down(m, chunk, rank);
     }
     if (packed->by_link)
-        work->links_us = larger(work->links_us, links_us(m));
+        work->links_us = larger(work->links_us, links_us(m, rank));
     for (uint32_t i = 0; i < kinds * packed->lanes; i++) {
         struct packed_work *to = &work[i / packed->lanes];
         *lanes += m->lane[i].used;
@@ -376,18 +393,22 @@ peal_status peal_packed_measure(const struct planner *planner, const struct pack
     struct pushed pushed[PACKED_KINDS_MAX];
     size_t bytes =
         (size_t)peal_packed_lane_kinds(packed) * packed->lanes * sizeof(struct lane_work);
-    struct measuring m = {planner, packed, peal_alloc(packed->ctx, bytes), folds, pushed, work};
-    if (!m.lane)
-        return PEAL_ERR_MEMORY;
+    struct measuring m = {.planner = planner,
+                          .packed = packed,
+                          .lane = peal_alloc(packed->ctx, bytes),
+                          .folds = folds,
+                          .pushed = pushed,
+                          .work = work};
     *lanes_out = 0;
     *fold_us = 0;
     for (uint32_t k = 0; k < peal_packed_lane_kinds(packed); k++)
         work[k] = (struct packed_work){0};
-    for (uint32_t r = 0; r < packed->n; r++) {
+    for (uint32_t r = 0; m.lane && r < packed->n; r++) {
         uint32_t lanes;
         *fold_us = larger(*fold_us, add_rank(&m, r, work, &lanes));
         *lanes_out = *lanes_out > lanes ? *lanes_out : lanes;
     }
+    peal_status status = m.lane ? PEAL_OK : PEAL_ERR_MEMORY;
     peal_free(packed->ctx, m.lane, bytes);
-    return PEAL_OK;
+    return status;
 }
