@@ -218,8 +218,12 @@ peal_status rt_pass(struct peal_comm *comm, struct rt_row *row, struct rt_progre
             return broken(comm, row, &row->lanes[i], outcome, diag);
         progress->running += outcome == BLOCKED;
     }
-    if (progress->moved)
+    if (progress->moved) {
         comm->polls = 0;
+        if (comm->drowsy)
+            rt_awake(comm);
+        rt_rouse_any(comm);
+    }
     return PEAL_OK;
 }
 
