@@ -93,8 +93,9 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
     stage.gap_us *= group->n - 2.0;
     stage.alpha_us *= group->accelerators ? 1 : PACKET_ALPHA_HOST;
     /* Packets of double size out and in, of an allreduce the own input twice, the output once. */
+    uint32_t others = runs_ahead(planner) ? 1 : group->n - 1;
     peal_candidate_stage(planner, &candidate, &stage,
-                         (2.0 * (group->n - 1) * share + (folds ? 1.5 : 1)) / channels);
+                         (2.0 * others * share + (folds ? 1.5 : 1)) / channels);
     peal_candidate_total(planner, &candidate);
     return peal_planner_add(planner, &candidate);
 }
