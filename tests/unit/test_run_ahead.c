@@ -4,6 +4,8 @@
  * with other plans, what happens when ranks call different things, and what is refused. And a
  * broadcast whose root is one call ahead, as it is where calls do not run ahead. */
 #include "comm.h"
+#include "device_image.h"
+#include "far.h"
 #include "support.h"
 #include "test_model.h"
 #include "test_run.h"
@@ -514,6 +516,26 @@ START_TEST(a_plan_says_that_it_runs_ahead)
 }
 END_TEST
 
+START_TEST(devices_and_other_hosts_refuse_it)
+{
+    const char text[] = TWO ROOT OTHER;
+    struct dev_layout layout;
+    struct rt_ident idents[2] = {{.host_id = "a"}, {.host_id = "b"}};
+    struct rt_job job = {.nranks = 2, .idents = idents};
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_table *table = NULL;
+    ck_assert_int_eq(peal_table_assemble(ctx, text, strlen(text), "t", &diag, &table), PEAL_OK);
+    ck_assert_int_eq(peal_dev_layout_make(table, &layout, &diag), PEAL_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(diag.text, "ahead"));
+    diag = (peal_diag)PEAL_DIAG_INIT;
+    ck_assert_int_eq(rt_far_check(&job, table, &diag), PEAL_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(diag.text, "runs ahead"));
+    (void)snprintf(idents[1].host_id, sizeof idents[1].host_id, "a");
+    ck_assert_int_eq(rt_far_check(&job, table, &diag), PEAL_OK);
+    peal_table_destroy(table);
+}
+END_TEST
+
 struct bytes {
     char data[16384];
     size_t used;
@@ -568,6 +590,7 @@ int main(void)
     tcase_add_test(tests, a_rank_that_stays_behind_is_named);
     tcase_add_loop_test(tests, what_others_know_of_does_not_run_ahead, 0, 6);
     tcase_add_test(tests, a_plan_says_that_it_runs_ahead);
+    tcase_add_test(tests, devices_and_other_hosts_refuse_it);
     tcase_add_test(tests, file_and_text_keep_that_calls_run_ahead);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
