@@ -18,6 +18,13 @@
 /* On a host each line also goes to another core twice as often, which is what takes time there:
  * 2 KiB in packets took 0.5 us, by flags around plain stores 0.35 (AMD EPYC). */
 #define PACKET_SCALE_HOST 0.2
+/* A message behind a flag is two lines that one core fetches from another, one after the other; a
+ * packet is one: 8 bytes took 0.30 us, and 0.44 by doubling and by halving (the same). */
+#define PACKET_ALPHA_HOST 0.7
+/* Where nobody waits, lines are on their way while the next call is made. A ring of more than this
+ * would take more than half of a core's second cache. */
+#define PACKET_SCALE_AHEAD 0.5
+#define AHEAD_BYTES_MAX (8u << 10)
 
 /* The share of the message that goes from one rank to another. */
 static double share_between(const struct planner *planner)
@@ -46,6 +53,15 @@ static uint32_t width_of(const struct planner *planner)
     return runs_ahead(planner) ? 1 : planner->group.n;
 }
 
+/* What a byte takes more than one that is stored as it is. To all that a root stores to it need not
+ * come before the next call: what a rank waits for is its own packet. */
+static double packet_scale(const struct planner *planner)
+{
+    if (runs_ahead(planner))
+        return PACKET_SCALE_AHEAD * (planner->group.n - 1);
+    return planner->group.accelerators ? PACKET_SCALE : PACKET_SCALE_HOST;
+}
+
 static peal_status cost_channels(struct planner *planner, uint32_t channels)
 {
     const struct group *group = &planner->group;
@@ -56,7 +72,7 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
         .algo = ALGO_ONESHOT,
         .order = ORDER_FOLD,
         .channels = channels,
-        .max_bytes = ONESHOT_BYTES_MAX,
+        .max_bytes = runs_ahead(planner) ? AHEAD_BYTES_MAX : ONESHOT_BYTES_MAX,
         .chunks = channels * blocks_of(planner->request.collective, group->n),
         .lanes = channels,
         /* half are stamps */
@@ -69,17 +85,18 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
             if (to == r || (rooted && r != planner->request.root))
                 continue;
             peal_planner_hop(planner, r, to, &hop);
-            peal_planner_load(planner, &hop, share,
-                              group->accelerators ? PACKET_SCALE : PACKET_SCALE_HOST);
+            peal_planner_load(planner, &hop, share, packet_scale(planner));
             stage.alpha_us =
                 hop.path.alpha_us > stage.alpha_us ? hop.path.alpha_us : stage.alpha_us;
             stage.gap_us = hop.path.gap_us > stage.gap_us ? hop.path.gap_us : stage.gap_us;
         }
     stage.gap_us *= group->n - 2.0;
+    stage.alpha_us *= group->accelerators ? 1 : PACKET_ALPHA_HOST;
     /* Packets of double size out and in, of an allreduce the own input twice, the output once. A
      * lane turns to what has come when its own packets are out; who has none to send, while packets
      * come in. */
-    double all = 2.0 * (group->n - 1) * share + (folds ? 1.5 : 1);
+    uint32_t others = runs_ahead(planner) ? 1 : group->n - 1;
+    double all = 2.0 * others * share + (folds ? 1.5 : 1);
     double taken = rooted ? 0 : folds ? group->n : (1.5 * group->n - 0.5) * share;
     peal_candidate_stage(planner, &candidate, &stage, (all - taken) / channels);
     peal_stage_then(planner, &candidate.stage[0], taken / channels);

@@ -18,21 +18,26 @@ static int64_t call_before(const struct peal_comm *comm, uint32_t calls)
     return round && call >= round && call < round + PLAN_AHEAD ? call - PLAN_AHEAD : call;
 }
 
-/* From the first that was found to be behind on. */
+/* Looks from the first that was found to be behind on, and takes note of the last call that is over
+ * everywhere. */
 static int all_have(struct peal_comm *comm, uint32_t first, int64_t call)
 {
+    int32_t least = -1;
     for (uint32_t i = 0; i < comm->nranks; i++) {
         uint32_t r = first + i < comm->nranks ? first + i : first + i - comm->nranks;
         const struct rt_board *board = rt_board(comm->base, &comm->layout, r);
         uint32_t done = atomic_load_explicit(&board->done, memory_order_acquire);
-        if (r == comm->rank || (int32_t)(done - (uint32_t)call) >= 0)
+        int32_t from_here = (int32_t)(done - comm->stamp);
+        if (r == comm->rank)
             continue;
-        comm->behind = r;
-        return 0;
+        if ((int64_t)comm->call + from_here < call) {
+            comm->behind = r;
+            return 0;
+        }
+        least = from_here < least ? from_here : least;
     }
     comm->behind = RT_NOBODY;
-    if (call > 0)
-        comm->over = (uint64_t)call;
+    comm->over = comm->call - (uint32_t)-least;
     return 1;
 }
 
@@ -46,5 +51,6 @@ void rt_ahead_begin(struct peal_comm *comm, const struct rt_row *row)
 
 int rt_ahead_passed(struct peal_comm *comm, const struct rt_row *row)
 {
-    return all_have(comm, comm->behind, call_before(comm, (row->window + 1) / 2));
+    return all_have(comm, comm->behind,
+                    call_before(comm, row->ahead ? PLAN_AHEAD / 2 : row->window));
 }

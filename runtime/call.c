@@ -141,6 +141,7 @@ static inline void end(peal_comm *comm, struct rt_row *row)
     if (comm->call % 0x40000000u < 2 * PLAN_AHEAD && comm->call > 2 * PLAN_AHEAD)
         forget_packets(comm);
     atomic_store_explicit(&comm->board->done, comm->stamp, memory_order_release);
+    rt_rouse_any(comm);
     comm->call++;
     comm->calls++;
 }

@@ -175,6 +175,7 @@ static peal_status build(struct peal_comm *comm, const peal_table *table, peal_d
     if (status != PEAL_OK)
         return status;
     set_patience(comm);
+    rt_numa_settle(comm);
     PEAL_TRY(announce(comm, digest, diag));
     PEAL_TRY(meet(comm, digest, diag));
     return rt_far_start(comm, diag);

@@ -256,6 +256,7 @@ struct peal_comm {
     uint32_t nranks;
     uint32_t polls;
     uint32_t behind;        /* the rank that the call may be too far ahead of; RT_NOBODY: none */
+    int drowsy;             /* it has told that it sleeps, or may */
     uint32_t spin;          /* failed polls before the thread yields */
     struct rt_board *board; /* its own */
     uint64_t posted_in;
@@ -426,6 +427,17 @@ static inline void rt_ahead_end(struct peal_comm *comm, const struct rt_row *row
         comm->over = comm->call - 1;
 }
 
+/* ---- numa.c: asks for memory of this processor's node, for what is this rank's of the segment */
+void rt_numa_settle(const struct peal_comm *comm);
+
+/* ---- doze.c: ranks that wait long */
+/* Said once: others are told. Said again, nothing having moved: sleeps for a while. */
+void rt_doze(struct peal_comm *comm);
+/* Something has moved, for one that dozed. */
+void rt_awake(struct peal_comm *comm);
+/* Wakes the others that sleep. */
+void rt_rouse(const struct peal_comm *comm);
+
 /* ---- counts.c: alltoallv */
 #define RT_BAD_COUNT UINT64_MAX /* told instead of a count that is too large */
 peal_status rt_counts_make(struct peal_comm *comm);
@@ -531,6 +543,13 @@ uint64_t rt_pid_space(void);
 static inline int rt_world_failed(const struct peal_comm *comm)
 {
     return atomic_load_explicit(&rt_head(comm->base)->state, memory_order_relaxed) != RT_ALIVE;
+}
+
+/* Behind what others may wait for. */
+static inline void rt_rouse_any(const struct peal_comm *comm)
+{
+    if (atomic_load_explicit(&rt_head(comm->base)->sleepers, memory_order_relaxed))
+        rt_rouse(comm);
 }
 
 static inline void rt_raise(rt_word *cell, uint32_t count, uint32_t digest)

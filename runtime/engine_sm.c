@@ -11,6 +11,13 @@ static inline char *shifted(char *base, uint64_t offset)
     return (char *)((uintptr_t)base + (uintptr_t)offset);
 }
 
+static inline char *slot_at(const struct peal_comm *comm, const struct rt_operand *operand,
+                            uint32_t trip)
+{
+    return operand->at + comm->copy * operand->copy_bytes +
+           (trip ? trip % operand->depth * operand->trip_bytes : 0);
+}
+
 /* offset: of the tile in the message. */
 static inline char *operand_at(const struct peal_comm *comm, const struct rt_operand *operand,
                                uint32_t trip, uint64_t offset)
@@ -24,8 +31,7 @@ static inline char *operand_at(const struct peal_comm *comm, const struct rt_ope
     case RT_SHARED_OUT:
         return shifted(comm->shared_out, offset);
     case RT_SLOT:
-        return operand->at + comm->copy * operand->copy_bytes +
-               (trip ? trip % operand->depth * operand->trip_bytes : 0);
+        return slot_at(comm, operand, trip);
     default:
         /* In the peer's process or ours: unsigned arithmetic comes back to where it is. */
         return (char *)((uintptr_t)comm->base +
@@ -172,7 +178,19 @@ static inline int check_header(const struct peal_comm *comm, const char *slot)
     return header >> 32 == comm->stamp ? -1 : 0;
 }
 
-/* Points `from` at each source of the block at `at`, packets unpacked. As check_header. */
+/* As check_header, of all packets that the step reads: what most looks in vain are for. */
+static int check_headers(const struct peal_comm *comm, const struct rt_row *row,
+                         const struct rt_lane *lane, const struct rt_step *step)
+{
+    const struct rt_operand *operand = row->operands + step->operands;
+    int there = 1;
+    for (unsigned i = 0; i < step->nsrc && there == 1; i++)
+        if (operand[i].packet)
+            there = check_header(comm, slot_at(comm, &operand[i], lane->trip));
+    return there;
+}
+
+/* Points `from` at each source of the block at `at`, packets unpacked. 0: some is not there. */
 static int gather_block(struct peal_comm *comm, const struct rt_row *row,
                         const struct rt_step *step, size_t at, size_t bytes, const char **from)
 {
@@ -184,9 +202,6 @@ static int gather_block(struct peal_comm *comm, const struct rt_row *row,
             from[i] = shifted(slot, at);
             continue;
         }
-        int header = at ? 1 : check_header(comm, slot);
-        if (header != 1)
-            return header;
         if (!comm->kern->unpack(block, words_at(slot, at), bytes, comm->stamp))
             return 0;
         from[i] = block;
@@ -232,15 +247,17 @@ static void packet_block(struct peal_comm *comm, const struct rt_row *row,
 int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
                  const struct rt_step *step)
 {
-    size_t bytes = find_operands(comm, row, lane, step, 0) * row->elem_bytes;
     size_t at = (size_t)lane->moved;
+    int there = at ? 1 : check_headers(comm, row, lane, step);
+    if (there != 1)
+        return there;
+    size_t bytes = find_operands(comm, row, lane, step, 0) * row->elem_bytes;
     do {
         const char *from[PLAN_OPERANDS_MAX + 1];
         size_t n = bytes - at < RT_BLOCK ? bytes - at : RT_BLOCK;
-        int there = gather_block(comm, row, step, at, n, from);
-        if (there != 1) {
+        if (!gather_block(comm, row, step, at, n, from)) {
             lane->moved = at;
-            return there;
+            return 0;
         }
         packet_block(comm, row, step, at, n, from);
         at += n;

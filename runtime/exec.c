@@ -222,8 +222,12 @@ peal_status rt_pass(struct peal_comm *comm, struct rt_row *row, struct rt_progre
         progress->running += outcome == BLOCKED;
     }
     rt_far_flush(comm);
-    if (progress->moved)
+    if (progress->moved) {
         comm->polls = 0;
+        if (comm->drowsy)
+            rt_awake(comm);
+        rt_rouse_any(comm);
+    }
     return PEAL_OK;
 }
 

@@ -20,7 +20,9 @@
 #define GAUGE_EVERY 128u /* calls */
 #define SLOW 125u        /* ns a KiB, stored and loaded */
 
-#define DEFAULT_CACHE (16ull << 20)
+/* Where the machine does not say: what cores of most servers share, an eighth of a processor or all
+ * of it. */
+#define DEFAULT_CACHE (32ull << 20)
 
 /* As the kernel says it. The C library may multiply the third level of an AMD processor by what it
  * takes for the number of its instances: ten times too much on the machine above. */

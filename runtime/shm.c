@@ -184,9 +184,10 @@ static int same_layout(const struct rt_layout *a, const struct rt_layout *b)
 {
     return a->nranks == b->nranks && a->nsems == b->nsems && a->count_bytes == b->count_bytes &&
            a->packet_bytes == b->packet_bytes && a->scratch_bytes == b->scratch_bytes &&
-           a->heap_bytes == b->heap_bytes && a->boards == b->boards && a->sems == b->sems &&
-           a->counts == b->counts && a->packets == b->packets && a->scratch == b->scratch &&
-           a->heap == b->heap && a->total == b->total;
+           a->ring_bytes == b->ring_bytes && a->ring == b->ring && a->heap_bytes == b->heap_bytes &&
+           a->boards == b->boards && a->sems == b->sems && a->counts == b->counts &&
+           a->packets == b->packets && a->scratch == b->scratch && a->heap == b->heap &&
+           a->total == b->total;
 }
 
 /* Another process wrote the header: only what our own table confirms is believed. */
@@ -199,6 +200,7 @@ static peal_status check_head(const struct rt_head *head, uint64_t bytes,
                              .nsems = wanted->nsems,
                              .count_bytes = wanted->count_bytes,
                              .packet_bytes = wanted->packet_bytes,
+                             .ring_bytes = wanted->ring_bytes,
                              .scratch_bytes = wanted->scratch_bytes,
                              .heap_bytes = pages(theirs.heap_bytes)};
     if (head->version != RT_VERSION || !place(&ours) || !same_layout(&ours, &theirs) ||

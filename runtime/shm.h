@@ -85,6 +85,7 @@ struct rt_head {
     uint32_t version;
     struct rt_layout layout;
     alignas(RT_LINE) rt_half state; /* enum rt_abort; read by every call, written once */
+    rt_half sleepers;               /* ranks that may be asleep; read by every call */
     rt_half error[sizeof(struct rt_error) / 4];
 };
 
@@ -95,8 +96,9 @@ struct rt_board {
     rt_half done; /* the last call it has returned from */
     rt_half lane;
     rt_half step;
-    rt_half awaited; /* the rank it waits for */
-    rt_half waiting; /* the call for which these three hold */
+    rt_half awaited;                 /* the rank it waits for */
+    rt_half waiting;                 /* the call for which these three hold */
+    alignas(RT_LINE) rt_half asleep; /* 1: it sleeps on this word, or is about to */
     /* Addresses of this call's buffers, less the address of the segment. Written only when they
      * change: the line is in everybody's cache. */
     alignas(RT_LINE) rt_word in;

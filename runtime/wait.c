@@ -13,9 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOOK_NS 2000000u   /* between looks at the peers */
-#define DOZE_NS 200000000u /* after this long, sleep rather than yield */
-#define DOZE_US 100u
+#define LOOK_NS 2000000u /* between looks at the peers */
+/* After this long, sleep rather than yield: some rounds of all ranks on their processors, or, of
+ * ranks that have one each, what is long for anybody who waits. */
+#define DOZE_CROWDED_NS 2000000u
+#define DOZE_NS 20000000u
 #define YIELDS_PER_LOOK 32u
 #define ASK_NS 100000000u /* between questions to other hosts */
 #define ERROR_WORDS (sizeof(struct rt_error) / 4)
@@ -382,8 +384,8 @@ peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocke
         comm->polls = comm->spin + 2 * YIELDS_PER_LOOK;
     if (naps)
         rt_far_nap(comm->far, now - comm->wait_start);
-    else if (now - comm->wait_start > DOZE_NS)
-        rt_sleep_us(DOZE_US);
+    else if (now - comm->wait_start > (comm->crowded ? DOZE_CROWDED_NS : DOZE_NS))
+        rt_doze(comm);
     if (now < comm->next_look)
         return PEAL_OK;
     comm->next_look = now + LOOK_NS;

@@ -18,6 +18,7 @@
 
 #define MODEL_RANKS 16u
 #define MODEL_CALLS 8u
+#define MODEL_RING 3u /* in the place of PLAN_AHEAD: few calls are made */
 #ifndef MODEL_SPAN
 #define MODEL_SPAN 16u /* chunks of a step, at most */
 #endif
@@ -82,7 +83,7 @@ struct model {
     uint32_t ncalls, nranks, nsems, nplans;
     uint64_t random;
     struct model_cell *user[MODEL_CALLS]; /* [rank][in, out][chunk][tile] */
-    struct model_cell *slots[2];          /* scratch, packets: [rank][parity][slot] */
+    struct model_cell *slots[3];          /* scratch, packets: [rank][copy][slot]; of ahead */
     uint64_t nslots;
     struct model_sem *sems;     /* [producer][consumer][index] */
     struct model_event *events; /* [plan][rank][lane][event] */
@@ -140,8 +141,9 @@ static inline struct model_cell *model_cell(struct model *m, uint32_t rank, uint
     for (uint32_t i = 0; i < operand->index; i++)
         if (plan->regions[i].buffer == operand->buffer)
             slot += (uint64_t)plan->regions[i].width * plan->regions[i].depth;
-    return &m->slots[operand->buffer == PLAN_BUF_PACKET]
-                    [((uint64_t)operand->rank * 2 + (call & 1)) * m->nslots + slot];
+    int packet = operand->buffer == PLAN_BUF_PACKET, ring = packet && plan->ahead;
+    uint64_t copies = ring ? MODEL_RING : 2;
+    return &m->slots[packet + ring][(operand->rank * copies + call % copies) * m->nslots + slot];
 }
 
 /* ---- values */
@@ -367,6 +369,31 @@ static inline int model_data(struct model *m, struct model_lane *lane, uint32_t 
     return 2;
 }
 
+/* So many calls more than the rule says a rank may be ahead: what the rule is there for. */
+static uint32_t model_loose;
+
+/* All have returned from the call that was so many before. */
+static inline int model_over(const struct model *m, uint32_t call, uint32_t before)
+{
+    before += model_loose;
+    for (uint32_t r = 0; r < m->nranks; r++)
+        if (m->ranks[r].call + before <= call)
+            return 0;
+    return 1;
+}
+
+/* The rule by which ranks keep near each other, where plans do not see to that. */
+static inline int model_near(const struct model *m, const struct model_lane *lane, uint32_t call,
+                             const struct plan_step *step)
+{
+    const struct peal_plan *plan = m->calls[call].plan;
+    const struct plan_operand *operand = plan->ranks[lane->rank].operands + step->operands;
+    int stores = 0;
+    for (uint32_t i = step->nsrc; i < (uint32_t)step->nsrc + step->ndst; i++)
+        stores |= operand[i].buffer == PLAN_BUF_PACKET;
+    return plan->ahead ? !stores || model_over(m, call, MODEL_RING) : model_over(m, call, 2);
+}
+
 static inline int model_lane_step(struct model *m, struct model_lane *lane)
 {
     struct model_rank *rank = &m->ranks[lane->rank];
@@ -374,6 +401,8 @@ static inline int model_lane_step(struct model *m, struct model_lane *lane)
     const struct plan_lane *code = &program->lanes[lane->lane];
     const struct plan_step *step = &program->steps[code->first + lane->pc];
     int went;
+    if (!model_near(m, lane, rank->call, step))
+        return 0;
     if (peal_plan_op_signals(step->op))
         went = 2 * model_signal(m, lane, rank->call, step);
     else if (peal_plan_op_waits(step->op))
@@ -426,7 +455,7 @@ static inline void model_check(struct model *m, uint32_t rank, uint32_t call)
         }
     for (uint32_t other = 0; other < m->nranks; other++) {
         const struct model_rank *o = &m->ranks[other];
-        if (o->call < call || (o->call == call && !o->inside))
+        if (!c->plan->ahead && (o->call < call || (o->call == call && !o->inside)))
             model_wrong(m, rank, call, "returns before another rank has entered");
         if (c->plan->collective == PEAL_ALLTOALLV && other != rank &&
             m->learned[rank][other] != call + 1)
@@ -581,8 +610,8 @@ static inline void model_make(struct model *m)
         m->user[c] = model_room((uint64_t)m->nranks * 2 * plan->nchunks * m->calls[c].trips,
                                 sizeof(struct model_cell));
     }
-    for (uint32_t i = 0; i < 2; i++)
-        m->slots[i] = model_room(m->nranks * 2 * m->nslots, sizeof(struct model_cell));
+    for (uint32_t i = 0; i < 3; i++)
+        m->slots[i] = model_room(m->nranks * MODEL_RING * m->nslots, sizeof(struct model_cell));
     m->sems = model_room((uint64_t)m->nranks * m->nranks * m->nsems, sizeof *m->sems);
     m->lanes = model_room((uint64_t)m->nranks * PLAN_LANES_MAX, sizeof *m->lanes);
     m->events = model_room((uint64_t)m->nplans * m->nranks * PLAN_LANES_MAX * PLAN_EVENTS_MAX,
@@ -602,6 +631,7 @@ static inline void model_unmake(struct model *m)
         free(m->user[c]);
     free(m->slots[0]);
     free(m->slots[1]);
+    free(m->slots[2]);
     free(m->sems);
     free(m->lanes);
     free(m->events);

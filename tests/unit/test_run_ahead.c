@@ -4,7 +4,10 @@
  * with other plans, what happens when ranks call different things, and what is refused. And a
  * broadcast whose root is one call ahead, as it is where calls do not run ahead. */
 #include "comm.h"
+#include "device_image.h"
+#include "far.h"
 #include "support.h"
+#include "test_model.h"
 #include "test_run.h"
 
 #include <check.h>
@@ -310,6 +313,42 @@ START_TEST(calls_that_run_ahead_compose_with_others)
 }
 END_TEST
 
+/* Sequences of the table's plans in the model of other tests, which knows of no executor; the
+ * number of those that go wrong. */
+static unsigned wrong_in_model(const peal_table *table, uint32_t loose, const char **first)
+{
+    static char problem[256];
+    unsigned wrong = 0;
+    uint64_t state = 4711;
+    model_loose = loose;
+    for (unsigned run = 0; run < 400; run++) {
+        struct model_call calls[MODEL_CALLS];
+        uint32_t mask = (uint32_t)draw(&state);
+        for (uint32_t c = 0; c < MODEL_CALLS; c++) {
+            uint32_t row = (uint32_t)draw(&state) % 2;
+            if (mask >> c & 1) /* one that runs ahead */
+                row = 2 + (uint32_t)draw(&state) % RANKS;
+            calls[c] = (struct model_call){table->rows[row].plan, row, 1, 0};
+        }
+        if (!model_run(calls, MODEL_CALLS, draw(&state) | 1, problem))
+            continue;
+        wrong++;
+        *first = problem;
+    }
+    model_loose = 0;
+    return wrong;
+}
+
+START_TEST(the_entry_rule_is_what_it_takes)
+{
+    const char *problem = "none";
+    peal_table *table = make_table(1);
+    ck_assert_msg(wrong_in_model(table, 0, &problem) == 0, "%s", problem);
+    ck_assert_uint_gt(wrong_in_model(table, 1, &problem), 0);
+    peal_table_destroy(table);
+}
+END_TEST
+
 /* As if the comm had served for ever. */
 static void age(struct rank_thread *self, uint64_t call, pthread_barrier_t *barrier)
 {
@@ -477,6 +516,65 @@ START_TEST(a_plan_says_that_it_runs_ahead)
 }
 END_TEST
 
+START_TEST(devices_and_other_hosts_refuse_it)
+{
+    const char text[] = TWO ROOT OTHER;
+    struct dev_layout layout;
+    struct rt_ident idents[2] = {{.host_id = "a"}, {.host_id = "b"}};
+    struct rt_job job = {.nranks = 2, .idents = idents};
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_table *table = NULL;
+    ck_assert_int_eq(peal_table_assemble(ctx, text, strlen(text), "t", &diag, &table), PEAL_OK);
+    ck_assert_int_eq(peal_dev_layout_make(table, &layout, &diag), PEAL_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(diag.text, "ahead"));
+    diag = (peal_diag)PEAL_DIAG_INIT;
+    ck_assert_int_eq(rt_far_check(&job, table, &diag), PEAL_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(diag.text, "runs ahead"));
+    (void)snprintf(idents[1].host_id, sizeof idents[1].host_id, "a");
+    ck_assert_int_eq(rt_far_check(&job, table, &diag), PEAL_OK);
+    peal_table_destroy(table);
+}
+END_TEST
+
+struct bytes {
+    char data[16384];
+    size_t used;
+};
+
+static peal_status gather(void *user, const char *data, size_t bytes)
+{
+    struct bytes *to = user;
+    if (bytes > sizeof to->data - to->used)
+        return PEAL_ERR_LIMIT;
+    memcpy(to->data + to->used, data, bytes);
+    to->used += bytes;
+    return PEAL_OK;
+}
+
+START_TEST(file_and_text_keep_that_calls_run_ahead)
+{
+    static struct bytes file, text, again;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_row_info info = {.size = sizeof info};
+    peal_table *table = make_table(1), *loaded = NULL;
+    ck_assert_int_eq(peal_table_save(table, gather, &file, &diag), PEAL_OK);
+    ck_assert_int_eq(peal_table_load(ctx, file.data, file.used, "t", &diag, &loaded), PEAL_OK);
+    for (uint32_t i = 0; i < loaded->nrows; i++)
+        ck_assert_int_eq(loaded->rows[i].plan->ahead, i >= 2);
+    /* What is told of memory counts every copy: a slot of 600 + 256 bytes, each four a word. */
+    ck_assert_int_eq(peal_table_row(loaded, 2, &info), PEAL_OK);
+    ck_assert_uint_eq(info.scratch_bytes, PLAN_AHEAD * 1792u /* 14 lines: 215 words */);
+    ck_assert_int_eq(peal_table_print(loaded, gather, &text, &diag), PEAL_OK);
+    peal_table_destroy(table);
+    ck_assert_int_eq(peal_table_assemble(ctx, text.data, text.used, "t", &diag, &table), PEAL_OK);
+    ck_assert_int_eq(peal_table_save(table, gather, &again, &diag), PEAL_OK);
+    ck_assert_uint_eq(again.used, file.used);
+    ck_assert_mem_eq(again.data, file.data, file.used);
+    peal_table_destroy(loaded);
+    peal_table_destroy(table);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("run_ahead");
@@ -486,11 +584,14 @@ int main(void)
     tcase_add_test(tests, a_root_runs_ahead_as_far_as_the_ring);
     tcase_add_test(tests, a_root_is_one_call_ahead_where_calls_do_not_run_ahead);
     tcase_add_loop_test(tests, calls_that_run_ahead_compose_with_others, 0, 3);
+    tcase_add_test(tests, the_entry_rule_is_what_it_takes);
     tcase_add_test(tests, stamps_come_round);
     tcase_add_test(tests, another_call_is_found_behind_a_root_that_has_left);
     tcase_add_test(tests, a_rank_that_stays_behind_is_named);
     tcase_add_loop_test(tests, what_others_know_of_does_not_run_ahead, 0, 6);
     tcase_add_test(tests, a_plan_says_that_it_runs_ahead);
+    tcase_add_test(tests, devices_and_other_hosts_refuse_it);
+    tcase_add_test(tests, file_and_text_keep_that_calls_run_ahead);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
