@@ -53,7 +53,8 @@ void cuda_read_report(const struct peal_cuda_comm *comm)
 {
     const struct dev_report *report = &comm->port->report;
     uint32_t status = __atomic_load_n(&report->status, __ATOMIC_ACQUIRE);
-    struct rt_blocked blocked = {report->lane, report->step, report->culprit};
+    struct rt_blocked blocked = {
+        .lane = report->lane, .step = report->step, .culprit = report->culprit};
     if (status == DEV_REPORT_MISMATCH)
         fail(comm, PEAL_ERR_MISMATCH, RT_FINE, &blocked);
 }
