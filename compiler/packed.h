@@ -79,7 +79,7 @@ struct packed {
     uint32_t stages;        /* stage slots of a region, of the rank that needs most */
     struct packed_sem *sem; /* open addressing, by key; of by_link while costs are looked at */
     uint32_t sems_room;
-    double greeting_us;              /* by link: peal_packed_greeting_us */
+    double greeting_us;              /* of an allgather by link: peal_packed_greeting */
     uint32_t nsems[PACKED_WAYS + 1]; /* of the two ranks that need most; of a rank's own lanes */
     uint8_t *turn; /* [(up depth - 1) x ranks x ranks + rank x ranks + parent]: how many parents a
                       rank has at the depth before this one, counted from the rank on */
@@ -137,7 +137,7 @@ uint32_t peal_packed_own_sem(const struct packed *packed, uint32_t root, uint32_
 uint32_t peal_packed_semaphores(const struct packed *packed, peal_collective collective);
 /* What the lane or engine of a rank that has most entries to tell of takes for them, besides one:
  * of semaphores that are numbered. */
-double peal_packed_greeting_us(const struct packed *packed);
+peal_status peal_packed_greeting(const struct packed *packed, double *us_out);
 void peal_packed_forget_sems(struct packed *packed);
 size_t peal_packed_turn_cells(const struct packed *packed);
 /* Sets the turns of what climbs. */

@@ -438,7 +438,8 @@ static peal_status cost_dealt(const struct costing *c)
     struct candidate candidate = c->base;
     struct packed_work work[PACKED_KINDS_MAX];
     double fold_us;
-    c->packed->greeting_us = packed->by_link ? peal_packed_greeting_us(packed) : 0;
+    if (packed->by_link && c->planner->request.collective == PEAL_ALLGATHER)
+        PEAL_TRY(peal_packed_greeting(packed, &c->packed->greeting_us));
     PEAL_TRY(peal_packed_measure(c->planner, packed, work, &candidate.lanes, &fold_us));
     if (candidate.lanes > PLAN_LANES_MAX)
         return PEAL_OK;

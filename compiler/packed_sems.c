@@ -61,33 +61,43 @@ uint32_t peal_packed_own_sem(const struct packed *packed, uint32_t root, uint32_
     return packed->sem[find(packed, key_of(PACKED_WAYS, root, root, 0, from, to))].number;
 }
 
-double peal_packed_greeting_us(const struct packed *packed)
+/* A lane that is told of chunks from above, or a rank's other engines together. */
+struct greeter {
+    double us;
+    double one_us;
+};
+
+static void add_greeting(const struct packed *packed, uint64_t key, struct greeter *greeter,
+                         double *most_us)
 {
     uint32_t kinds = packed->way[PACKED_DOWN].levels + 1; /* depths, and those that only hear */
-    size_t lanes = (size_t)packed->n * kinds * packed->lanes;
-    struct {
-        double us;
-        double one_us;
-    } *told = peal_calloc(packed->ctx, lanes, sizeof *told);
-    double most = 0;
-    for (uint32_t i = 0; told && i < packed->sems_room; i++) {
+    uint32_t other = key & 0xff, depth = key >> (2 * LANE_BITS) & 0x1f;
+    uint32_t to = key >> (2 * LANE_BITS + DEPTH_BITS) & 0xff;
+    uint32_t from = key >> (3 * LANE_BITS + DEPTH_BITS) & 0xff;
+    const struct packed_link *link = peal_packed_link(packed, PACKED_DOWN, to, from);
+    uint32_t kind = other == PACKED_LEAF || !link->stores ? 0 : depth;
+    uint32_t lane = kind ? other : !link->stores;
+    struct greeter *at = &greeter[((size_t)to * kinds + kind) * packed->lanes + lane];
+    at->us += link->gap_us;
+    at->one_us = at->one_us > link->gap_us ? at->one_us : link->gap_us;
+    if (at->us - at->one_us > *most_us)
+        *most_us = at->us - at->one_us;
+}
+
+peal_status peal_packed_greeting(const struct packed *packed, double *us_out)
+{
+    size_t count = (size_t)packed->n * (packed->way[PACKED_DOWN].levels + 1) * packed->lanes;
+    struct greeter *greeter = peal_calloc(packed->ctx, count, sizeof *greeter);
+    if (!greeter)
+        return PEAL_ERR_MEMORY;
+    *us_out = 0;
+    for (uint32_t i = 0; i < packed->sems_room; i++) {
         uint64_t key = packed->sem[i].key;
-        if (!key || key >> (3 * LANE_BITS + DEPTH_BITS + LANE_BITS) != (PACKED_DOWN << 1 | 1))
-            continue;
-        uint32_t other = key & 0xff, depth = key >> (2 * LANE_BITS) & 0x1f;
-        uint32_t to = key >> (2 * LANE_BITS + DEPTH_BITS) & 0xff;
-        uint32_t from = key >> (3 * LANE_BITS + DEPTH_BITS) & 0xff;
-        const struct packed_link *link = peal_packed_link(packed, PACKED_DOWN, to, from);
-        uint32_t kind = other == PACKED_LEAF || !link->stores ? 0 : depth;
-        uint32_t lane = kind ? other : !link->stores;
-        size_t at = ((size_t)to * kinds + kind) * packed->lanes + lane;
-        told[at].us += link->gap_us;
-        told[at].one_us = told[at].one_us > link->gap_us ? told[at].one_us : link->gap_us;
-        if (told[at].us - told[at].one_us > most)
-            most = told[at].us - told[at].one_us;
+        if (key >> (4 * LANE_BITS + DEPTH_BITS) == (PACKED_DOWN << 1 | 1))
+            add_greeting(packed, key, greeter, us_out);
     }
-    peal_free(packed->ctx, told, lanes * sizeof *told);
-    return most;
+    peal_free(packed->ctx, greeter, count * sizeof *greeter);
+    return PEAL_OK;
 }
 
 void peal_packed_forget_sems(struct packed *packed)

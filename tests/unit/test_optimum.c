@@ -272,7 +272,7 @@ START_TEST(out_of_memory)
     uint64_t runs;
     request.collective = PEAL_ALLREDUCE;
     request.algorithm = "packed";
-    request.ranks = 4;
+    request.ranks = 3;
     request.channels = 1;
     request.tile_bytes = 4096;
     request.min_bytes = request.max_bytes = 1 << 20;
