@@ -51,13 +51,13 @@ def kib(count):
 
 def show(name, peal, host, host_options="", more=""):
     with tempfile.NamedTemporaryFile("w", suffix=".xml") as text:
-        text.write('<peal version="1"><host topology="%s"%s/>%s</peal>' % (host, host_options, more))
+        text.write('<peal version="1"><host topology="%s"%s/>%s</peal>' %
+                   (host, host_options, more))
         text.flush()
         for ranks in (2, 4, 8):
             merged = ranges(rows_of(peal, text.name, ranks), ranks)
-            print("%-26s %d ranks: %s, %s beyond" % (
-                name, ranks, ", ".join("%s to %s" % (what, kib(last)) for what, last in merged[:-1]),
-                merged[-1][0]))
+            until = ", ".join("%s to %s" % (what, kib(last)) for what, last in merged[:-1])
+            print("%-26s %d ranks: %s, %s beyond" % (name, ranks, until, merged[-1][0]))
 
 
 def main():
