@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SLOT_PAIRS_MAX 2u /* more gain little, and take as much longer to prove */
+
 /* The ring order from the root on. */
 static void chain_from_root(const struct ring_orders *orders, uint32_t root, uint32_t channel,
                             uint32_t *order, uint32_t *chain)
@@ -56,8 +58,8 @@ static double lane_chunks(const struct planner *planner, uint32_t depth, int asy
     return depth == last ? !async : 1.5;
 }
 
-/* A round trip for two slots, in which both ends move the tile: a start-up and a move for each. Or
- * one transfer after the other. */
+/* A round trip for two slots, in which both ends move the tile: a start-up and a move for each; of
+ * more slots so many times as much fits into it. Or one transfer after the other. */
 static void add_turn(struct stage *turn, double alpha_us, double us, double alone_us)
 {
     turn->alpha_us = larger(turn->alpha_us, alpha_us / 2); /* twice, of depth 1 */
@@ -124,7 +126,8 @@ static void sum_depth(struct planner *planner, struct candidate *candidate, cons
 static void cost_chain(struct planner *planner, struct candidate *candidate, const uint32_t *chains)
 {
     uint32_t n = planner->group.n;
-    struct chain_sum sum = {.turn = {.lane = 1, .depth = 1}, .flight = {.lane = 2, .depth = 1}};
+    struct chain_sum sum = {.turn = {.lane = 1, .depth = candidate->pieces},
+                            .flight = {.lane = 2, .depth = 1}};
     struct stage way = {.levels = n - 1, .depth = UINT32_MAX};
     struct stage enter = {.levels = 1, .depth = UINT32_MAX, .lane = 3};
     for (uint32_t depth = 1; depth < n; depth++)
@@ -309,10 +312,11 @@ static peal_status cost_tree(struct planner *planner, struct candidate *candidat
 
 /* ---- candidates ------------------------------------------------------------------- */
 
+/* More slots than two are of use to several tiles. */
 static peal_status add_tiles(struct planner *planner, struct candidate *candidate)
 {
     static const uint64_t tiles[] = {0, 16u << 10, 64u << 10, 256u << 10, 1u << 20};
-    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+    for (size_t i = candidate->pieces > 1; i < sizeof tiles / sizeof tiles[0]; i++) {
         candidate->tile_bytes =
             planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];
         PEAL_TRY(peal_planner_add(planner, candidate));
@@ -322,12 +326,15 @@ static peal_status add_tiles(struct planner *planner, struct candidate *candidat
     return PEAL_OK;
 }
 
-peal_status peal_rooted_enumerate(struct planner *planner, enum algorithm algo, uint32_t channels)
+/* slots: pairs of them, for what a child sends. */
+static peal_status add_slots(struct planner *planner, enum algorithm algo, uint32_t channels,
+                             uint32_t slots)
 {
     uint32_t n = planner->group.n;
     uint32_t fan = algo == ALGO_CHAIN ? 1 : ROOTED_CHILDREN;
     struct candidate candidate = {.algo = algo,
                                   .channels = channels,
+                                  .pieces = algo == ALGO_CHAIN ? slots : 0,
                                   .max_bytes = UINT64_MAX,
                                   .chunks = channels,
                                   .lanes = channels,
@@ -345,13 +352,26 @@ peal_status peal_rooted_enumerate(struct planner *planner, enum algorithm algo, 
             ;
     }
     if (planner->request.collective == PEAL_REDUCE)
-        candidate.slots = 2ull * channels * (fan + BUILD_EVENTS);
+        candidate.slots = 2ull * channels * (fan * slots + BUILD_EVENTS);
     if (status == PEAL_OK && chains)
         cost_chain(planner, &candidate, chains);
     else if (status == PEAL_OK)
         status = cost_tree(planner, &candidate, fan);
     peal_free(planner->ctx, chains, bytes);
     return status == PEAL_OK ? add_tiles(planner, &candidate) : status;
+}
+
+/* Partial sums wait for slots, so that a chain of small tiles is slow with two. */
+peal_status peal_rooted_enumerate(struct planner *planner, enum algorithm algo, uint32_t channels)
+{
+    uint32_t asked = planner->request.depth;
+    if (algo != ALGO_CHAIN || planner->request.collective != PEAL_REDUCE)
+        return add_slots(planner, algo, channels, 1);
+    if (asked)
+        return add_slots(planner, algo, channels, asked);
+    for (uint32_t slots = 1; slots <= SLOT_PAIRS_MAX; slots *= 2)
+        PEAL_TRY(add_slots(planner, algo, channels, slots));
+    return PEAL_OK;
 }
 
 static peal_status enumerate(struct planner *planner)
@@ -368,9 +388,14 @@ static peal_status enumerate(struct planner *planner)
     return PEAL_OK;
 }
 
+static uint32_t slots_of(const struct candidate *candidate)
+{
+    return SLOT_DEPTH * (candidate->pieces ? candidate->pieces : 1);
+}
+
 void peal_rooted_prepare(struct build *b, const struct candidate *candidate)
 {
-    uint32_t depth = b->plan->tile_bytes ? SLOT_DEPTH : 1;
+    uint32_t depth = b->plan->tile_bytes ? slots_of(candidate) : 1;
     uint64_t bytes = peal_build_slot_bytes(b);
     b->plan->nsems = (uint16_t)(4 * candidate->channels);
     for (uint32_t c = 0; b->plan->collective == PEAL_REDUCE && c < candidate->channels; c++) {
@@ -385,7 +410,7 @@ void peal_rooted_emit(struct build *b, const struct candidate *candidate, uint32
         struct rooted_part part = {.chunk = c,
                                    .region = 2 * c,
                                    .stage_region = 2 * c + 1,
-                                   .depth = SLOT_DEPTH,
+                                   .depth = slots_of(candidate),
                                    .sem0 = 4 * c,
                                    .credits = b->plan->tile_bytes != 0};
         part.place = candidate->algo == ALGO_CHAIN
@@ -400,8 +425,10 @@ void peal_rooted_emit(struct build *b, const struct candidate *candidate, uint32
 
 static void detail(const struct candidate *candidate, char *text, size_t size)
 {
-    snprintf(text, size, "pipelined chain, %u channel%s", candidate->channels,
-             candidate->channels == 1 ? "" : "s");
+    int used = snprintf(text, size, "pipelined chain, %u channel%s", candidate->channels,
+                        candidate->channels == 1 ? "" : "s");
+    if (candidate->pieces > 1 && used > 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, ", %u slots", slots_of(candidate));
 }
 
 const struct algo peal_algo_chain = {"chain",          1u << PEAL_BROADCAST | 1u << PEAL_REDUCE,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All-to-all in two hops: between two hosts goes one message for each pair of ranks of one rail,
- * with the blocks of all ranks of a host in it. Rank (h, l), local rank l of host h:
+ * with the blocks of all ranks of a host in it. On one host whose accelerators have links to some
+ * others only, units of ranks take the place of hosts, so that no block leaves the links. Rank
+ * (h, l), local rank l of host h:
  *
  *  - rail first: sends (h', l) its blocks for all ranks of h', which land in slots; and that rank
  *    hands each of its host the blocks that came for it, from all hosts, as one more message.
@@ -22,6 +24,7 @@ struct twohop {
     uint32_t n, hosts, locals;
     uint32_t host, local; /* of this rank */
     uint32_t channels, channel;
+    uint32_t turn; /* by how many this channel is ahead in its rounds */
     enum twohop_order order;
 };
 
@@ -51,6 +54,12 @@ static uint32_t region(const struct twohop *t, uint32_t which)
 static uint32_t peer_of(uint32_t self, uint32_t round, uint32_t count)
 {
     return (self + round) % count;
+}
+
+/* The round that is the i-th, the own one, `count`, last. */
+static uint32_t round_at(const struct twohop *t, uint32_t i, uint32_t count)
+{
+    return i == count ? count : 1 + (i - 1 + t->turn) % (count - 1);
 }
 
 /* One message of `span` blocks, `stride` blocks apart in the message and `jump` in slots; the own
@@ -99,7 +108,8 @@ static void rail_first(const struct twohop *t)
     enter_inside(t);
     peal_build_section(t->b, 1);
     for (uint32_t i = 1; i <= t->hosts; i++) { /* itself last: the others are under way */
-        uint32_t to = rank_at(t, peer_of(t->host, i, t->hosts), t->local);
+        uint32_t round = round_at(t, i, t->hosts);
+        uint32_t to = rank_at(t, peer_of(t->host, round, t->hosts), t->local);
         uint32_t chunk = chunk_of(t, self, rank_at(t, to / t->locals, 0));
         send(t, chunk, t->locals, 1, 1, peal_op_user(self, PLAN_BUF_IN, chunk),
              peal_op_slot(to, PLAN_BUF_SCRATCH, region(t, 0), t->host * t->locals), SEM_RAIL);
@@ -107,7 +117,7 @@ static void rail_first(const struct twohop *t)
     for (uint32_t i = 1; i < t->hosts; i++)
         hear(t, rank_at(t, peer_of(t->host, t->hosts - i, t->hosts), t->local), SEM_RAIL);
     for (uint32_t i = 1; i <= t->locals; i++) {
-        uint32_t to = peer_of(t->local, i, t->locals);
+        uint32_t to = peer_of(t->local, round_at(t, i, t->locals), t->locals);
         uint32_t chunk = chunk_of(t, rank_at(t, 0, t->local), rank_at(t, t->host, to));
         send(t, chunk, t->hosts, t->locals * t->n, t->locals,
              peal_op_slot(self, PLAN_BUF_SCRATCH, region(t, 0), to),
@@ -124,7 +134,7 @@ static void hand_inside(const struct twohop *t)
 {
     uint32_t self = t->b->self;
     for (uint32_t i = 1; i <= t->locals; i++) {
-        uint32_t to = peer_of(t->local, i, t->locals);
+        uint32_t to = peer_of(t->local, round_at(t, i, t->locals), t->locals);
         uint32_t chunk = chunk_of(t, self, rank_at(t, 0, to));
         send(t, chunk, t->hosts, t->locals, t->locals, peal_op_user(self, PLAN_BUF_IN, chunk),
              peal_op_slot(rank_at(t, t->host, to), PLAN_BUF_SCRATCH, region(t, 0), t->local),
@@ -152,7 +162,8 @@ static void inside_first(const struct twohop *t)
     peal_build_section(t->b, 1);
     hand_inside(t);
     for (uint32_t i = 1; i < t->hosts; i++) {
-        uint32_t host = peer_of(t->host, i, t->hosts), to = rank_at(t, host, t->local);
+        uint32_t host = peer_of(t->host, round_at(t, i, t->hosts), t->hosts);
+        uint32_t to = rank_at(t, host, t->local);
         uint32_t chunk = chunk_of(t, rank_at(t, t->host, 0), to);
         send(t, chunk, t->locals, t->n, 1,
              peal_op_slot(self, PLAN_BUF_SCRATCH, region(t, 0), host * t->locals),
@@ -172,16 +183,19 @@ static void inside_first(const struct twohop *t)
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
 {
     const struct group *group = &b->planner->group;
+    uint32_t n = group->n;
     struct twohop t = {.b = b,
-                       .n = group->n,
-                       .hosts = group->nhosts,
-                       .locals = group->local_max,
-                       .host = rank / group->local_max,
-                       .local = rank % group->local_max,
+                       .n = n,
+                       .hosts = n / candidate->unit,
+                       .locals = candidate->unit,
+                       .host = rank / candidate->unit,
+                       .local = rank % candidate->unit,
                        .channels = candidate->channels,
                        .order = candidate->twohop};
     b->in_flight = BURST_EVENTS;
     for (; t.channel < t.channels; t.channel++) {
+        /* Links of their own to each rank: channels begin with different ones. */
+        t.turn = group->nhosts == 1 ? t.channel : 0;
         peal_build_lane(b);
         if (t.order == TWOHOP_RAIL)
             rail_first(&t);
@@ -203,11 +217,11 @@ static void prepare(struct build *b, const struct candidate *candidate)
 
 /* A round of messages of every rank to its peers of the rail, or of its host: loads them all, which
  * is the same for any number of lanes. */
-static void load_round(struct planner *planner, int rail, struct traffic *traffic,
+static void load_round(struct planner *planner, uint32_t locals, int rail, struct traffic *traffic,
                        struct stage *stage)
 {
     const struct group *group = &planner->group;
-    uint32_t hosts = group->nhosts, locals = group->local_max;
+    uint32_t hosts = group->n / locals;
     double share = (double)(rail ? locals : hosts) / group->n;
     for (uint32_t r = 0; r < group->n; r++)
         for (uint32_t i = 1; i < (rail ? hosts : locals); i++) {
@@ -229,17 +243,18 @@ struct rounds {
     double lane_share[2]; /* a lane writes what it hands on, and copies what stays */
 };
 
-static peal_status load_rounds(struct planner *planner, enum twohop_order order, struct rounds *all)
+static peal_status load_rounds(struct planner *planner, uint32_t unit, enum twohop_order order,
+                               struct rounds *all)
 {
     struct stage last = {.levels = 1, .chain = 1};
     *all = (struct rounds){
-        .candidate = {.algo = ALGO_TWOHOP, .max_bytes = UINT64_MAX, .twohop = order}};
+        .candidate = {.algo = ALGO_TWOHOP, .max_bytes = UINT64_MAX, .unit = unit, .twohop = order}};
     for (int i = 0; i < 2; i++) {
         struct stage stage = {.levels = 1, .chain = 1};
         all->rail[i] = (order == TWOHOP_RAIL) == (i == 0);
-        all->lane_share[i] = all->rail[i] ? 1.0 / planner->group.nhosts : 1;
+        all->lane_share[i] = all->rail[i] ? (double)unit / planner->group.n : 1;
         PEAL_TRY(peal_traffic_init(&all->traffic[i], planner));
-        load_round(planner, all->rail[i], &all->traffic[i], &stage);
+        load_round(planner, unit, all->rail[i], &all->traffic[i], &stage);
         peal_candidate_stage(planner, &all->candidate, &stage, 0);
     }
     if (order != TWOHOP_RAIL)
@@ -259,7 +274,7 @@ static peal_status cost_channels(struct planner *planner, const struct rounds *a
     if (chunks > PLAN_CHUNKS_MAX)
         return PEAL_OK;
     candidate.channels = candidate.lanes = channels;
-    candidate.hop_share = (double)group->local_max / group->n / channels;
+    candidate.hop_share = (double)candidate.unit / group->n / channels;
     candidate.chunks = (uint32_t)chunks;
     candidate.slots = 2ull * regions * group->n * channels;
     for (int i = 0; i < 2; i++) {
@@ -278,11 +293,12 @@ static peal_status cost_channels(struct planner *planner, const struct rounds *a
     return peal_planner_add(planner, &candidate);
 }
 
-static peal_status cost_orders(struct planner *planner, struct rounds all[TWOHOP_ORDERS])
+static peal_status cost_orders(struct planner *planner, uint32_t unit,
+                               struct rounds all[TWOHOP_ORDERS])
 {
     uint32_t asked = planner->request.channels;
     for (uint32_t order = 0; order < TWOHOP_ORDERS; order++)
-        PEAL_TRY(load_rounds(planner, (enum twohop_order)order, &all[order]));
+        PEAL_TRY(load_rounds(planner, unit, (enum twohop_order)order, &all[order]));
     for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX;
          channels = asked ? UINT32_MAX : channels * 2) {
         if (channels > 1 && !planner->group.accelerators)
@@ -293,19 +309,28 @@ static peal_status cost_orders(struct planner *planner, struct rounds all[TWOHOP
     return PEAL_OK;
 }
 
-static peal_status enumerate(struct planner *planner)
+static peal_status cost_unit(struct planner *planner, uint32_t unit)
 {
-    const struct group *group = &planner->group;
     struct rounds all[TWOHOP_ORDERS] = {0};
-    if (group->nhosts < 2 || group->local_min < 2 || group->local_min != group->local_max ||
-        (uint64_t)group->n * group->n > PLAN_CHUNKS_MAX)
-        return PEAL_OK;
-    peal_status status = cost_orders(planner, all);
+    peal_status status = cost_orders(planner, unit, all);
     for (uint32_t order = 0; order < TWOHOP_ORDERS; order++)
         for (int i = 0; i < 2; i++)
             if (all[order].traffic[i].ctx)
                 peal_traffic_free(&all[order].traffic[i]);
     return status;
+}
+
+static peal_status enumerate(struct planner *planner)
+{
+    const struct group *group = &planner->group;
+    if ((uint64_t)group->n * group->n > PLAN_CHUNKS_MAX || group->local_min != group->local_max)
+        return PEAL_OK;
+    if (group->nhosts > 1)
+        return group->local_min > 1 ? cost_unit(planner, group->local_min) : PEAL_OK;
+    for (uint32_t unit = 2; unit <= group->n / 2 && peal_group_mixed(group); unit++)
+        if (group->n % unit == 0)
+            PEAL_TRY(cost_unit(planner, unit));
+    return PEAL_OK;
 }
 
 static void detail(const struct candidate *candidate, char *text, size_t size)
@@ -315,8 +340,8 @@ static void detail(const struct candidate *candidate, char *text, size_t size)
         [TWOHOP_INSIDE_OUT] = "inside, then along the rail",
         [TWOHOP_INSIDE_SLOTS] = "inside, then along the rail into slots",
     };
-    snprintf(text, size, "%s, %u lane%s", orders[candidate->twohop], candidate->channels,
-             candidate->channels == 1 ? "" : "s");
+    snprintf(text, size, "units of %u, %s, %u lane%s", candidate->unit, orders[candidate->twohop],
+             candidate->channels, candidate->channels == 1 ? "" : "s");
 }
 
 const struct algo peal_algo_twohop = {"twohop", 1u << PEAL_ALLTOALL, enumerate, prepare, emit,

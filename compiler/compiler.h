@@ -182,7 +182,8 @@ struct candidate {
     uint32_t trees;     /* packed: from each root, that differ */
     uint32_t forest[2]; /* packed: of the planner's, down and up; NO_RANK: none */
     uint32_t pieces;    /* packed: each tree's share is cut into so many chunks; tree, hierarchical:
-                           each lane's, of which so many are under way at once; 0: one */
+                           each lane's, of which so many are under way at once; 0: one; chain: of
+                           tiles twice as many are under way */
     enum reduction_order order;
     enum corner corner;
     uint8_t move_engine[PEAL_LINK_CLASS_COUNT]; /* forced: as in a request */
@@ -203,6 +204,7 @@ struct candidate {
     uint32_t torus;      /* swing: sizes of its ways, a byte each from the lowest; 0: a ring */
     uint8_t wire;        /* compressed: PLAN_WIRE_* */
     enum twohop_order twohop;
+    uint32_t unit;         /* twohop: ranks of a unit, which follow each other */
     uint32_t window;       /* senders that a receiver lets send at once; 0: all */
     uint64_t net_messages; /* that cross hosts, of the rank with most; 0: none, or not counted */
     double net_share;      /* of the message, that they carry together */

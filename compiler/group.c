@@ -80,9 +80,28 @@ static void note_alpha(struct group *group, const struct topo_path *path)
         group->bound_alpha = path->alpha_us;
 }
 
+/* Two ranks of a host may reach each other over a third one: in no less than two of the host's
+ * shortest start-ups. */
+static double relay_us(const struct group *group, uint32_t host)
+{
+    double least = 1e30;
+    uint32_t first = group->host_first[host], end = group->host_first[host + 1];
+    if (end - first < 3)
+        return least;
+    for (uint32_t a = first; a < end; a++)
+        for (uint32_t b = first; b < end; b++) {
+            struct topo_path path;
+            if (a == b)
+                continue;
+            peal_group_path(group, a, b, &path);
+            least = path.alpha_us < least ? path.alpha_us : least;
+        }
+    return 2 * least;
+}
+
 /* Bandwidth out of one rank to the others of its host, or into it: the distinct first (last)
- * resources of its paths. */
-static double local_bandwidth(struct group *group, uint32_t rank, int into)
+ * resources of its paths. No path counts for more start-up than relay_us. */
+static double local_bandwidth(struct group *group, uint32_t rank, int into, double relay)
 {
     uint32_t host = peal_group_host(group, rank);
     uint64_t seen[64];
@@ -93,6 +112,7 @@ static double local_bandwidth(struct group *group, uint32_t rank, int into)
         if (other == rank)
             continue;
         peal_group_path(group, into ? other : rank, into ? rank : other, &path);
+        path.alpha_us = path.alpha_us < relay ? path.alpha_us : relay;
         note_alpha(group, &path);
         if (!path.direct)
             group->direct_hosts = 0;
@@ -196,13 +216,14 @@ static void bound_ranks(struct group *group, uint32_t root)
         if (seen_before(group, h) && peal_group_host(group, root) != h)
             continue;
         struct parties p = {.least_other = 1e30, .root_ranks = 1};
+        double relay = relay_us(group, h);
         for (uint32_t r = group->host_first[h]; r < group->host_first[h + 1]; r++) {
-            double egress = local_bandwidth(group, r, 0);
+            double egress = local_bandwidth(group, r, 0, relay);
             note_party(group, &p, 1, egress);
             p.root = r == root || p.root <= 0 ? egress : p.root;
             p.least_other = r != root && egress < p.least_other ? egress : p.least_other;
         }
-        p.root_in = local_bandwidth(group, root, 1);
+        p.root_in = local_bandwidth(group, root, 1, relay);
         if (group->nhosts == 1)
             note_bound(group, &p);
         else if (p.sum > 0 && !group->switch_folds) /* one more party: the other hosts, over links

@@ -59,6 +59,7 @@ static void put_candidate(struct peal_buf *out, const struct candidate *candidat
     put_number(out, candidate->torus);
     put_number(out, candidate->wire);
     put_number(out, candidate->twohop);
+    put_number(out, candidate->unit);
     put_number(out, candidate->window);
     put_number(out, candidate->levels);
     put_number(out, candidate->inner);

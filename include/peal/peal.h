@@ -453,7 +453,7 @@ typedef struct peal_request {
      * call only. NULL: none. */
     const peal_schedule *schedule;
     /* Pieces of a lane's share that are under way at once between two ranks, at most
-     * PEAL_DEPTH_MAX; of schedules that have them (tree, hierarchical). 0: choose. */
+     * PEAL_DEPTH_MAX; of tree, hierarchical, chain (slots, by two). 0: choose. */
     uint32_t depth;
     /* Has the last word on what is chosen; not needed any more once the table is planned. NULL:
      * none. policy_fallback 1: an error of the policy's is told in the diag, and the planner

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where an allreduce on one host passes from one step to two, beside what serving engines set.
 
-crossovers.py PEAL [TOPOLOGY.xml]: for 2, 4 and 8 ranks of the topology (default: one DGX H100),
-and of the same host with switches that multicast, the largest message that is chosen one step (every
-rank gets all inputs: oneshot, pull in one step, doubling of two ranks) and what is chosen beyond, up
-to where rings begin; the thresholds of engines (in KiB, SM90) beside it.
+crossovers.py PEAL [TOPOLOGY.xml]: for 2, 4 and 8 ranks of the topology (default: one DGX H100), of
+the same host with switches that multicast, and with slower start-ups, up to which size one step is
+chosen (every rank gets all inputs: oneshot, or doubling of two ranks) and what is beyond; the
+thresholds of engines (SM90) beside it.
 """
 import json
 import os
@@ -46,15 +46,18 @@ def ranges(rows, ranks):
 
 
 def kib(count):
-    return "%.3g" % (count / 1024) if count < 10 << 20 else "%d" % (count >> 10)
+    return "%.3g" % (count / 1024) if count < 1000 << 10 else "%d" % (count >> 10)
 
 
-def show(name, peal, topology):
-    for ranks in (2, 4, 8):
-        text = ", ".join("%s to %s" % (what, kib(last)) for what, last in
-                         ranges(rows_of(peal, topology, ranks), ranks)[:-1])
-        last = ranges(rows_of(peal, topology, ranks), ranks)[-1][0]
-        print("%-26s %d ranks: %s, %s beyond" % (name, ranks, text, last))
+def show(name, peal, host, host_options="", more=""):
+    with tempfile.NamedTemporaryFile("w", suffix=".xml") as text:
+        text.write('<peal version="1"><host topology="%s"%s/>%s</peal>' %
+                   (host, host_options, more))
+        text.flush()
+        for ranks in (2, 4, 8):
+            merged = ranges(rows_of(peal, text.name, ranks), ranks)
+            until = ", ".join("%s to %s" % (what, kib(last)) for what, last in merged[:-1])
+            print("%-26s %d ranks: %s, %s beyond" % (name, ranks, until, merged[-1][0]))
 
 
 def main():
@@ -64,10 +67,8 @@ def main():
                            os.path.join(root, "examples", "topologies", "dgx-h100.xml"))
     print("KiB")
     show("peal", peal, host)
-    with tempfile.NamedTemporaryFile("w", suffix=".xml") as text:
-        text.write('<peal version="1"><host topology="%s" multicast="yes"/></peal>' % host)
-        text.flush()
-        show("peal, multicast", peal, text.name)
+    show("peal, multicast", peal, host, ' multicast="yes"')
+    show("peal, 3 us a start-up", peal, host, more='<cost link="nvlink" alpha-us="3"/>')
     for name, limit in ENGINES:
         print("%-26s one step up to %s with 2 ranks, %s with 4, %s with 8" %
               (name, limit[2], limit[4], limit[8]))

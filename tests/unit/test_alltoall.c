@@ -4,6 +4,7 @@
  * ranks turn to each other; windows against incast; what aggregation saves on eight nodes.
  */
 #include "compiler.h"
+#include "machines.h"
 #include "support.h"
 
 #include <check.h>
@@ -26,33 +27,7 @@ static void tear_down(void)
 
 static peal_fabric *cluster(const char *host, unsigned count)
 {
-    char xml[512], base[4096];
-    peal_fabric *fabric;
-    peal_diag diag = PEAL_DIAG_INIT;
-    (void)snprintf(base, sizeof base, "%s", test_source_path("examples/topologies"));
-    (void)snprintf(xml, sizeof xml,
-                   "<peal version=\"1\" name=\"c\"><host name=\"h\" count=\"%u\" topology=\"%s\"/>"
-                   "<network kind=\"%s\"/></peal>",
-                   count, host, strstr(host, "h100") ? "rails" : "leaf-spine");
-    ck_assert_msg(peal_fabric_parse(ctx, xml, strlen(xml), "c", base, &diag, &fabric) == PEAL_OK,
-                  "%s", diag.text);
-    return fabric;
-}
-
-static peal_table *planned(const peal_fabric *fabric, const peal_request *request)
-{
-    peal_table *table;
-    peal_diag diag = PEAL_DIAG_INIT;
-    ck_assert_msg(peal_table_plan(ctx, fabric, request, &diag, &table) == PEAL_OK, "%s of %u: %s",
-                  peal_collective_name(request->collective), request->ranks, diag.text);
-    return table;
-}
-
-static peal_row_info row_of(const peal_table *table)
-{
-    peal_row_info row = {.size = sizeof row};
-    ck_assert_int_eq(peal_table_row(table, 0, &row), PEAL_OK);
-    return row;
+    return test_cluster(ctx, host, count, strstr(host, "h100") ? "rails" : "leaf-spine");
 }
 
 /* ---- every candidate is proven -------------------------------------------------------- */
@@ -64,6 +39,7 @@ static const struct {
     {"dgx-h100.xml", 1, 7},  {"dgx-h100.xml", 2, 16},       {"dgx-h100.xml", 2, 13},
     {"dgx-h100.xml", 4, 25}, {"slingshot-4gpu.xml", 4, 16}, {"slingshot-4gpu.xml", 3, 10},
     {"pcie-8gpu.xml", 2, 9}, {"dgx1-v100.xml", 2, 16},      {"dgx-h100.xml", 5, 33},
+    {"dgx1-v100.xml", 1, 8},
 };
 #define MACHINES ((int)(sizeof machines / sizeof *machines))
 
@@ -71,7 +47,7 @@ static const struct {
 static void prove_candidate(const peal_fabric *fabric, const peal_request *request, uint32_t index)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    peal_table *table = planned(fabric, request);
+    peal_table *table = test_planned(ctx, fabric, request);
     struct planner *planner = table->planner;
     planner->chosen[0] = index;
     const struct candidate *candidate = &planner->candidates[index];
@@ -84,7 +60,7 @@ static void prove_candidate(const peal_fabric *fabric, const peal_request *reque
      * counted at one rank. */
     if (request->min_bytes == request->max_bytes && candidate->algo != ALGO_BRUCK &&
         !(candidate->algo == ALGO_TREE && !candidate->net_messages))
-        ck_assert_uint_eq(row_of(table).net_messages, candidate->net_messages);
+        ck_assert_uint_eq(test_row(table, 0).net_messages, candidate->net_messages);
     peal_table_destroy(table);
 }
 
@@ -189,7 +165,7 @@ START_TEST(no_more_than_a_window_sends)
             request.channels = 1;
             request.incast = windows[w];
             request.min_bytes = request.max_bytes = 1 << 20;
-            peal_table *table = planned(fabric, &request);
+            peal_table *table = test_planned(ctx, fabric, &request);
             ck_assert_int_eq(peal_table_compile(table, fabric, NULL), PEAL_OK);
             ck_assert_uint_eq(most_granted(table->rows[0].plan, reduces ? 3 : 2), windows[w]);
             peal_table_destroy(table);
@@ -208,16 +184,16 @@ START_TEST(what_queues_fits_the_buffer)
         request.collective = PEAL_GATHER;
         request.algorithm = "direct";
         request.min_bytes = request.max_bytes = bytes;
-        peal_table *table = planned(fabric, &request);
+        peal_table *table = test_planned(ctx, fabric, &request);
         const struct planner *planner = table->planner;
         const struct candidate *chosen = &planner->candidates[planner->chosen[0]];
         uint32_t at_once = chosen->window ? chosen->window : 16;
         ck_assert_uint_le((at_once - 1) * (bytes / 24), 512 << 10);
-        double time = row_of(table).time_us;
+        double time = test_row(table, 0).time_us;
         peal_table_destroy(table);
         request.incast = 16;
-        table = planned(fabric, &request);
-        ck_assert_double_ge(time, row_of(table).time_us * (1 - 1e-9));
+        table = test_planned(ctx, fabric, &request);
+        ck_assert_double_ge(time, test_row(table, 0).time_us * (1 - 1e-9));
         peal_table_destroy(table);
     }
     peal_fabric_destroy(fabric);
@@ -232,8 +208,8 @@ static peal_row_info best_of(const peal_fabric *fabric, const char *algorithm, u
     request.collective = PEAL_ALLTOALL;
     request.algorithm = algorithm;
     request.min_bytes = request.max_bytes = bytes;
-    peal_table *table = planned(fabric, &request);
-    peal_row_info row = row_of(table);
+    peal_table *table = test_planned(ctx, fabric, &request);
+    peal_row_info row = test_row(table, 0);
     peal_table_destroy(table);
     return row;
 }
@@ -268,6 +244,26 @@ START_TEST(two_hops_on_eight_nodes)
 }
 END_TEST
 
+/* On a DGX-1 three of seven others are reached over PCIe and between sockets alone. By quads no
+ * block leaves the NVLinks: inside a quad a link carries two blocks, a link between the quads four.
+ */
+START_TEST(quads_keep_to_their_links)
+{
+    peal_fabric *fabric = cluster("dgx1-v100.xml", 1);
+    peal_row_info flat = best_of(fabric, "direct", 1 << 28), best = best_of(fabric, NULL, 1 << 28);
+    printf("DGX-1, 256 MiB: direct %.0f us, %s, %s, %.0f us\n", flat.time_us, best.algorithm,
+           best.detail, best.time_us);
+    ck_assert_str_eq(best.algorithm, "twohop");
+    ck_assert_ptr_nonnull(strstr(best.detail, "units of 4"));
+    ck_assert_uint_eq(best.move_engines[PEAL_LINK_PCIE] | best.move_engines[PEAL_LINK_SMP], 0);
+    ck_assert_double_ge(flat.time_us, 10 * best.time_us);
+    /* Four blocks over single links of what a link is said to carry. */
+    double link_gbs = 150.0 / 6;
+    ck_assert_double_ge(best.time_us, 4 * (1 << 25) / (link_gbs * 1e3));
+    peal_fabric_destroy(fabric);
+}
+END_TEST
+
 /* More sources than a step has operands: several steps, of which the last one is final. */
 START_TEST(folds_of_many)
 {
@@ -278,7 +274,7 @@ START_TEST(folds_of_many)
     request.channels = 1;
     request.root = 257;
     request.min_bytes = request.max_bytes = 1024;
-    peal_table *table = planned(fabric, &request);
+    peal_table *table = test_planned(ctx, fabric, &request);
     ck_assert_int_eq(peal_table_compile(table, fabric, NULL), PEAL_OK);
     const struct plan_rank *root = &table->rows[0].plan->ranks[257];
     uint32_t folds = 0, sources = 0, finals = 0;
@@ -347,6 +343,7 @@ int main(void)
     tcase_add_test(tcase, no_more_than_a_window_sends);
     tcase_add_test(tcase, what_queues_fits_the_buffer);
     tcase_add_test(tcase, two_hops_on_eight_nodes);
+    tcase_add_test(tcase, quads_keep_to_their_links);
     tcase_add_test(tcase, folds_of_many);
     tcase_add_loop_test(tcase, memory_may_run_out, 0, 7);
     suite_add_tcase(suite, tcase);

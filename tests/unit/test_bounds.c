@@ -89,6 +89,30 @@ START_TEST(no_plan_beats_its_bound)
 }
 END_TEST
 
+/* A chain passes a large message on at the rate of its links, either way. */
+START_TEST(chains_reach_the_bound)
+{
+    static const char *const hosts[] = {"dgx-a100.xml", "dgx-h100.xml", "hgx-b200.xml"};
+    static const peal_collective collectives[] = {PEAL_BROADCAST, PEAL_REDUCE};
+    struct test_heap heap;
+    peal_ctx *ctx = test_ctx(&heap);
+    for (size_t i = 0; i < 6; i++) {
+        peal_request request = PEAL_REQUEST_INIT;
+        peal_fabric *fabric = test_example(ctx, hosts[i / 2]);
+        request.collective = collectives[i % 2];
+        request.algorithm = "chain";
+        request.min_bytes = request.max_bytes = 1 << 30;
+        peal_row_info row = test_planned_row(ctx, fabric, &request);
+        printf("%s, %s: %.3f of the bound\n", hosts[i / 2],
+               peal_collective_name(request.collective), row.bound_us / row.time_us);
+        ck_assert_double_ge(row.bound_us, 0.97 * row.time_us);
+        peal_fabric_destroy(fabric);
+    }
+    peal_ctx_destroy(ctx);
+    ck_assert_int_eq(heap.blocks, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("bounds");
@@ -96,6 +120,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, boxes_of_a100);
     tcase_add_test(tcase, no_plan_beats_its_bound);
+    tcase_add_test(tcase, chains_reach_the_bound);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK);

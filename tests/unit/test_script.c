@@ -312,7 +312,7 @@ static void prove_random(peal_ctx *ctx, const peal_fabric *fabric, const char *n
     request.min_bytes = request.max_bytes = 200000;
     request.tile_bytes = roll(&dice, 2) ? 4096 : 0;
     request.channels = 1 + roll(&dice, 2);
-    if (strcmp(name, "host") == 0)
+    if (strncmp(name, "host:", 5) == 0)
         request.channels = 1;
     if (roll(&dice, 4) == 0 && strncmp(name, "dgx-h100", 8) == 0)
         request.move_engine[PEAL_LINK_NVLINK] = PEAL_ENGINE_CE + 1;
