@@ -309,7 +309,8 @@ static peal_status check_zero_sm(const peal_request *request, peal_diag *diag)
                          peal_collective_name(request->collective));
     for (uint32_t c = 0; c < PEAL_LINK_CLASS_COUNT; c++)
         if (request->move_engine[c] == PEAL_ENGINE_SM + 1 ||
-            request->move_engine[c] == PEAL_ENGINE_TMA + 1)
+            request->move_engine[c] == PEAL_ENGINE_TMA + 1 ||
+            request->move_engine[c] == PEAL_ENGINE_IBGDA + 1)
             return peal_fail(diag, PEAL_ERR_ARG, "engine %s over %s holds an SM",
                              peal_engine_name((peal_engine)(request->move_engine[c] - 1)),
                              peal_link_class_name((peal_link_class)c));

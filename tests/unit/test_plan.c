@@ -160,6 +160,8 @@ START_TEST(engines_follow_the_path)
     ck_assert_uint_eq(peal_plan_engines(PEAL_LINK_SHM, 1, 0), sm | tma | ce);
     ck_assert_uint_eq(peal_plan_engines(PEAL_LINK_XGMI, 1, 0), sm | ce);
     ck_assert_uint_eq(peal_plan_engines(PEAL_LINK_NET, 0, 90),
+                      1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP | 1u << PEAL_ENGINE_IBGDA);
+    ck_assert_uint_eq(peal_plan_engines(PEAL_LINK_NET, 0, 0),
                       1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP);
     ck_assert_uint_eq(peal_plan_engines(PEAL_LINK_SMP, 0, 90), 1u << PEAL_ENGINE_STAGED);
     ck_assert_uint_eq(peal_plan_engines(PEAL_LINK_CLASS_COUNT, 1, 90), 0);
