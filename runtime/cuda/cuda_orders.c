@@ -2,8 +2,8 @@
 /*
  * The kernel's orders, as work of streams.
  *
- *   ce          a copy on one of the copy engines' streams; the same stream writes what the kernel
- *               waits for, and the semaphores that follow
+ *   ce          a copy on one of the copy engines' streams, all pieces of a transfer together; the
+ *               same stream writes what the kernel waits for, and the semaphores that follow
  *   staged      down to pinned memory on one stream, up from it on another, in two buffers by turns
  *   rdma, tcp   between ranks of one host, as in plans for several hosts that one runs: as staged
  *
@@ -50,7 +50,8 @@ peal_status cuda_orders_make(struct cuda_service *service, peal_diag *diag)
                          "this device lacks");
     service->raised_by = peal_calloc(comm->ctx, sems, sizeof *service->raised_by);
     service->raised_as = peal_calloc(comm->ctx, sems, sizeof *service->raised_as);
-    if (!service->raised_by || !service->raised_as)
+    service->copies = peal_calloc(comm->ctx, comm->most_lanes, sizeof *service->copies);
+    if (!service->raised_by || !service->raised_as || !service->copies)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     for (size_t i = 0; i < sems; i++)
         service->raised_by[i] = CUDA_NOWHERE;
@@ -81,6 +82,7 @@ void cuda_orders_free(struct cuda_service *service)
         (void)call->host_free(service->bounce);
     peal_free(comm->ctx, service->raised_by, sems * sizeof *service->raised_by);
     peal_free(comm->ctx, service->raised_as, sems * sizeof *service->raised_as);
+    peal_free(comm->ctx, service->copies, comm->most_lanes * sizeof *service->copies);
 }
 
 /* ---- places */
@@ -187,14 +189,14 @@ static peal_status do_move(struct cuda_service *service, uint32_t lane,
     cu_ptr from, to;
     PEAL_TRY(resolve(service, order->src_space, order->src_rank, order->src, &from, diag));
     PEAL_TRY(resolve(service, order->dst_space, order->dst_rank, order->dst, &to, diag));
-    if (order->bytes && to != from) {
-        if (is_staged(order->engine))
-            PEAL_TRY(stage(service, to, from, order->bytes, diag));
-        else
-            CUDA_TRY(cuda, diag, copy, to, from, (size_t)order->bytes, service->stream[stream]);
-    }
+    if (!is_staged(order->engine))
+        PEAL_TRY(cuda_copies_add(cuda, &service->copies[lane], to, from, (size_t)order->bytes,
+                                 service->stream[stream], diag));
+    else if (order->bytes && to != from)
+        PEAL_TRY(stage(service, to, from, order->bytes, diag));
     if (order->flags & DEV_ORDER_MORE)
         return PEAL_OK;
+    PEAL_TRY(cuda_copies_flush(cuda, &service->copies[lane], service->stream[stream], diag));
     return end_transfer(service, lane, order, stream, diag);
 }
 

@@ -33,15 +33,16 @@ static int is_under_way(const uint32_t *signs)
 
 /* ---- an end */
 
-static void fail(const struct peal_cuda_comm *comm, peal_status status, uint32_t culprit,
-                 uint32_t lane, uint32_t step)
+static void fail(const struct peal_cuda_comm *comm, peal_status status, enum rt_reason reason,
+                 const struct dev_report *report)
 {
     struct rt_error error = {.status = status,
                              .rank = comm->rank,
-                             .culprit = culprit,
-                             .lane = lane,
-                             .step = step,
-                             .call = __atomic_load_n(&comm->port->begun, __ATOMIC_ACQUIRE)};
+                             .culprit = report->culprit,
+                             .lane = report->lane,
+                             .step = report->step,
+                             .call = __atomic_load_n(&comm->port->begun, __ATOMIC_ACQUIRE),
+                             .reason = reason};
     rt_fail(comm->host->base, &error);
     rt_far_fail(comm->host, &error);
 }
@@ -51,7 +52,9 @@ void cuda_read_report(const struct peal_cuda_comm *comm)
     const struct dev_report *report = &comm->port->report;
     uint32_t status = __atomic_load_n(&report->status, __ATOMIC_ACQUIRE);
     if (status == DEV_REPORT_MISMATCH)
-        fail(comm, PEAL_ERR_MISMATCH, report->culprit, report->lane, report->step);
+        fail(comm, PEAL_ERR_MISMATCH, RT_FINE, report);
+    if (status == DEV_REPORT_BROKEN)
+        fail(comm, PEAL_ERR_PEER, RT_BROKEN, report);
 }
 
 /* Lets everything end: kernels by their flag; streams by cells that are beyond every count, again
@@ -86,7 +89,10 @@ static void look(struct cuda_service *service)
     atomic_store_explicit(&host->board->call, signs[0], memory_order_release);
     atomic_store_explicit(&host->board->done, signs[1], memory_order_release);
     cuda_read_report(service->comm);
-    if (!is_under_way(signs))
+    int under_way = is_under_way(signs);
+    atomic_store_explicit(&host->board->held_up, !under_way && cuda_beside_busy(service->comm),
+                          memory_order_relaxed);
+    if (!under_way)
         return;
     host->polls = still ? host->polls + 1 : 1;
     host->polls = host->polls ? host->polls : 1;

@@ -27,8 +27,9 @@ struct cuda_service {
     cu_handle stream[CUDA_STREAMS];
     uint32_t head[DEV_LANES];                /* orders taken */
     uint32_t carrier[DEV_LANES][DEV_EVENTS]; /* the stream of an event's last transfer */
-    uint32_t *raised_by; /* by semaphore: the stream of the last signal, CUDA_NOWHERE; */
-    uint32_t *raised_as; /* and its count */
+    struct cuda_copies *copies; /* of lanes: pieces of a transfer, until its last one is there */
+    uint32_t *raised_by;        /* by semaphore: the stream of the last signal, CUDA_NOWHERE; */
+    uint32_t *raised_as;        /* and its count */
     /* staged: two buffers, filled and emptied by turns */
     char *bounce;
     cu_handle down_done[2];

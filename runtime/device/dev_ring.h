@@ -74,7 +74,8 @@ struct dev_order {
 enum dev_report_status {
     DEV_REPORT_FINE,
     DEV_REPORT_MISMATCH, /* a peer makes another call */
-    DEV_REPORT_ABORTED   /* a wait ended by the abort flag */
+    DEV_REPORT_ABORTED,  /* a wait ended by the abort flag */
+    DEV_REPORT_BROKEN    /* the queue pair with a peer ended in an error */
 };
 
 struct dev_report {
