@@ -245,9 +245,7 @@ peal_status peal_cuda_comm_create(peal_cuda *cuda, peal_world *world, peal_table
 static void free_device(struct peal_cuda_comm *comm)
 {
     cuda_part(comm);
-    cuda_nic_free(comm);
     cuda_group_leave(comm);
-    cuda_zero_free(comm);
     cuda_kernel_free(comm);
     cuda_block_free(comm->cuda, &comm->arena);
     if (comm->port)
@@ -260,7 +258,10 @@ void peal_cuda_comm_destroy(peal_cuda_comm *comm)
         return;
     cuda_service_stop(comm);
     cuda_beside_leave(comm);
-    if (comm->context && cuda_enter(comm, NULL) == PEAL_OK) {
+    int entered = comm->context && cuda_enter(comm, NULL) == PEAL_OK;
+    cuda_nic_free(comm);
+    cuda_zero_free(comm, entered);
+    if (entered) {
         free_device(comm);
         cuda_leave(comm);
     }

@@ -298,7 +298,8 @@ struct cuda_zero_row {
 };
 
 peal_status cuda_zero_make(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag);
-void cuda_zero_free(struct peal_cuda_comm *comm);
+/* entered: with the context current; else what is the host's alone. */
+void cuda_zero_free(struct peal_cuda_comm *comm, int entered);
 /* Whether the row can be run so; ERR_UNSUPPORTED says why not. */
 peal_status cuda_zero_check(const struct peal_cuda_comm *comm, const struct rt_row *row,
                             peal_diag *diag);

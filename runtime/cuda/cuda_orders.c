@@ -62,11 +62,9 @@ peal_status cuda_orders_make(struct cuda_service *service, peal_diag *diag)
 }
 
 /* Streams are empty, or their comm has failed and they are let end. */
-void cuda_orders_free(struct cuda_service *service)
+static void free_streams(struct cuda_service *service)
 {
-    struct peal_cuda_comm *comm = service->comm;
-    const struct cuda_calls *call = &comm->cuda->call;
-    size_t sems = (size_t)comm->nranks * comm->layout.nsems;
+    const struct cuda_calls *call = &service->comm->cuda->call;
     for (unsigned i = 0; i < CUDA_STREAMS; i++)
         if (service->stream[i]) {
             (void)call->stream_synchronize(service->stream[i]);
@@ -80,6 +78,14 @@ void cuda_orders_free(struct cuda_service *service)
     }
     if (service->bounce)
         (void)call->host_free(service->bounce);
+}
+
+void cuda_orders_free(struct cuda_service *service, int entered)
+{
+    struct peal_cuda_comm *comm = service->comm;
+    size_t sems = (size_t)comm->nranks * comm->layout.nsems;
+    if (entered)
+        free_streams(service);
     peal_free(comm->ctx, service->raised_by, sems * sizeof *service->raised_by);
     peal_free(comm->ctx, service->raised_as, sems * sizeof *service->raised_as);
     peal_free(comm->ctx, service->copies, comm->most_lanes * sizeof *service->copies);

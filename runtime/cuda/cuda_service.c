@@ -153,6 +153,7 @@ static void *run(void *argument)
     int mode = CU_CAPTURE_RELAXED; /* what others capture is no concern of this thread */
     if (cuda_enter(comm, NULL) != PEAL_OK) {
         peal_cuda_comm_abort(comm);
+        __atomic_store_n(&comm->port->abort, 1, __ATOMIC_RELEASE);
         return NULL;
     }
     (void)comm->cuda->call.capture_mode(&mode);
@@ -188,10 +189,10 @@ void cuda_service_stop(struct peal_cuda_comm *comm)
     atomic_store_explicit(&service->stop, 1, memory_order_release);
     if (service->started)
         (void)pthread_join(service->thread, NULL);
-    if (cuda_enter(comm, NULL) == PEAL_OK) {
-        cuda_orders_free(service);
+    int entered = cuda_enter(comm, NULL) == PEAL_OK;
+    cuda_orders_free(service, entered);
+    if (entered)
         cuda_leave(comm);
-    }
     peal_free(comm->ctx, service, sizeof *service);
     comm->service = NULL;
 }

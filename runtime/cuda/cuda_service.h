@@ -44,7 +44,8 @@ struct cuda_service {
 
 /* ---- cuda_orders.c */
 peal_status cuda_orders_make(struct cuda_service *service, peal_diag *diag);
-void cuda_orders_free(struct cuda_service *service);
+/* entered: with the context current; else what is the host's alone. */
+void cuda_orders_free(struct cuda_service *service, int entered);
 /* Takes what there is; gives how many orders. A driver's error ends it. */
 peal_status cuda_orders_poll(struct cuda_service *service, uint32_t *taken, peal_diag *diag);
 

@@ -176,7 +176,7 @@ static void free_row(const struct peal_cuda_comm *comm, struct cuda_zero_row *ze
     peal_free(comm->ctx, zero->turns, zero->turns_capacity * sizeof *zero->turns);
 }
 
-void cuda_zero_free(struct peal_cuda_comm *comm)
+void cuda_zero_free(struct peal_cuda_comm *comm, int entered)
 {
     uint32_t rows = comm->host ? comm->host->nrows : 0;
     for (uint32_t i = 0; comm->zero && i < rows; i++)
@@ -184,10 +184,10 @@ void cuda_zero_free(struct peal_cuda_comm *comm)
     peal_free(comm->ctx, comm->zero, rows * sizeof *comm->zero);
     peal_free(comm->ctx, comm->counted,
               2 * (size_t)comm->nranks * comm->layout.nsems * sizeof *comm->counted);
-    for (uint32_t i = 0; i < CUDA_QUEUES_MAX; i++)
+    for (uint32_t i = 0; entered && i < CUDA_QUEUES_MAX; i++)
         if (comm->queue[i])
             (void)comm->cuda->call.stream_destroy(comm->queue[i]);
-    for (uint32_t i = 0; i <= CUDA_QUEUES_MAX; i++)
+    for (uint32_t i = 0; entered && i <= CUDA_QUEUES_MAX; i++)
         if (comm->forked[i])
             (void)comm->cuda->call.event_destroy(comm->forked[i]);
 }
