@@ -50,9 +50,16 @@ static peal_status take_params(struct peal_cuda_comm *comm, const peal_cuda_para
     params->heap_bytes = params->heap_bytes ? params->heap_bytes : DEFAULT_HEAP;
     params->queues = params->queues ? params->queues : 1;
     comm->device = params->device;
+    return PEAL_OK;
+}
+
+/* What it finds the other ranks are told. */
+static peal_status take_device(struct peal_cuda_comm *comm, peal_diag *diag)
+{
     comm->about.size = sizeof comm->about;
-    PEAL_TRY(peal_cuda_device(comm->cuda, params->device, diag, &comm->about));
-    return choose_share(comm, diag);
+    PEAL_TRY(peal_cuda_device(comm->cuda, comm->device, diag, &comm->about));
+    PEAL_TRY(choose_share(comm, diag));
+    return CUDA_DO(comm->cuda, diag, context_retain, &comm->context, (cu_device)comm->device);
 }
 
 /* ---- what the rank has by itself */
@@ -196,8 +203,7 @@ static peal_status make_shared(struct peal_cuda_comm *comm, const peal_table *ta
  */
 static peal_status make(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag)
 {
-    peal_status status =
-        CUDA_DO(comm->cuda, diag, context_retain, &comm->context, (cu_device)comm->device);
+    peal_status status = take_device(comm, diag);
     int entered = status == PEAL_OK && cuda_enter(comm, diag) == PEAL_OK;
     if (status == PEAL_OK && !entered)
         status = PEAL_ERR_IO;

@@ -23,9 +23,8 @@ static peal_status check_pair(const struct cuda_card *cards, uint32_t rank, uint
 {
     if (memcmp(&cards[rank].uuid, &cards[other].uuid, sizeof cards[rank].uuid) == 0)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                         "plans store to all ranks and fold from them by the NVLink switch, for "
-                         "which ranks %u and %u would need devices of their own: plan without "
-                         "multicast, or set no_multicast",
+                         "plans multicast by the NVLink switch: ranks %u and %u need devices of "
+                         "their own for that; plan without, or set no_multicast",
                          other, rank);
     if (cards[rank].memory.bytes != cards[other].memory.bytes)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
@@ -46,9 +45,8 @@ peal_status cuda_group_check(const struct peal_cuda_comm *comm, const struct cud
     for (uint32_t r = 0; r < comm->nranks; r++) {
         if (!(cards[r].group & CUDA_GROUP_CAN))
             return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                             "plans store to all ranks and fold from them by the NVLink switch, "
-                             "and the device of rank %u has no multicast memory: plan without "
-                             "multicast, or set no_multicast",
+                             "plans multicast by the NVLink switch: the device of rank %u has no "
+                             "multicast memory; plan without, or set no_multicast",
                              r);
         for (uint32_t other = 0; other < r; other++)
             PEAL_TRY(check_pair(cards, r, other, diag));

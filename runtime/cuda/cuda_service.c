@@ -57,12 +57,24 @@ void cuda_read_report(const struct peal_cuda_comm *comm)
         fail(comm, PEAL_ERR_PEER, RT_BROKEN, report);
 }
 
+/* What is under way to others' memory is over before this rank's kernel ends, behind which they may
+ * take that memory away. */
+static void drain(struct cuda_service *service)
+{
+    const struct cuda_calls *call = &service->comm->cuda->call;
+    for (unsigned i = 0; i < CUDA_STREAMS && !service->drained; i++)
+        if (service->stream[i])
+            (void)call->stream_synchronize(service->stream[i]);
+    service->drained = 1;
+}
+
 /* Lets everything end: kernels by their flag; streams by cells that are beyond every count, again
  * and again, for the call clears some itself. */
 static void release(struct cuda_service *service)
 {
     struct peal_cuda_comm *comm = service->comm;
     uint64_t bytes = cuda_zero_bytes(comm->nranks, comm->layout.nsems);
+    drain(service);
     __atomic_store_n(&comm->port->abort, 1, __ATOMIC_RELEASE);
     if (atomic_load_explicit(&comm->words->busy, memory_order_relaxed) == 0)
         return;

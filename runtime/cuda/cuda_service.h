@@ -23,7 +23,8 @@ struct cuda_service {
     pthread_t thread;
     int started;
     _Atomic int stop;
-    int orders; /* some plan of this rank hands steps to the host */
+    int drained; /* the comm has failed, and its streams are empty */
+    int orders;  /* some plan of this rank hands steps to the host */
     cu_handle stream[CUDA_STREAMS];
     uint32_t head[DEV_LANES];                /* orders taken */
     uint32_t carrier[DEV_LANES][DEV_EVENTS]; /* the stream of an event's last transfer */

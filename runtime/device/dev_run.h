@@ -299,6 +299,15 @@ DEV_FN void dev_leave(struct dev_thread *t)
     dev_release32(&t->block->port->done, (uint32_t)number);
 }
 
+/* Of a call that failed, transfers may be under way that the host was given: it lets the kernel end
+ * when they are over, and then nobody's memory is touched any more. */
+DEV_FN void dev_await_release(struct dev_thread *t)
+{
+    uint32_t polls = 0;
+    while (dev_acquire32(&t->block->port->abort) == 0)
+        dev_pause(t, ++polls);
+}
+
 /* One thread of a block. *t has tid, threads, lane and block, which has its stages; and host. */
 DEV_FN void dev_run_lane(struct dev_thread *t, const struct dev_call *call)
 {
@@ -314,8 +323,10 @@ DEV_FN void dev_run_lane(struct dev_thread *t, const struct dev_call *call)
     int failed = dev_sync_or(t, t->failed);
     if (t->tid != 0)
         return;
-    if (failed)
+    if (failed) {
         dev_set32(&b->state->failed, 1);
+        dev_await_release(t);
+    }
     if (DEV_BUG(30))
         dev_post(t);
     uint32_t last = DEV_BUG(39) ? 0 : b->row->nlanes - 1;

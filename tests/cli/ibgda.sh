@@ -14,7 +14,8 @@ group="--group 0,8,16,24"
     expect 0 "$PEAL" plan "$cluster" $group -c alltoall -a direct -b 4K:4K -e net=ibgda --json
 }
 expect_json 'j["rows"][0]["engines"]["net"] == "ibgda"'
-expect_json '4 < json.load(open("rdma.json"))["rows"][0]["time_us"] - j["rows"][0]["time_us"] < 7'
+expect_json '10 < json.load(open("rdma.json"))["rows"][0]["time_us"] - j["rows"][0]["time_us"] < 12'
+expect_json 'j["rows"][0]["bound_us"] <= j["rows"][0]["time_us"]'
 # shellcheck disable=SC2086
 expect 0 "$PEAL" plan "$cluster" $group -c alltoall -b 4K:4K --json
 expect_json 'j["rows"][0]["engines"]["net"] == "rdma"'

@@ -228,7 +228,7 @@ int main(void)
     Suite *suite = suite_create("cuda sweep");
     TCase *tests = tcase_create("cuda sweep");
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_loop_test(tests, test_sweep, 0, 6);
+    tcase_add_loop_test(tests, test_sweep, 0, 4);
     tcase_add_loop_test(tests, test_sweep_switch, 0, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
