@@ -480,6 +480,27 @@ static peal_status look_for_capture(struct zero_call *call)
     return PEAL_OK;
 }
 
+static peal_status give_all(struct zero_call *call, struct cuda_zero_row *zero)
+{
+    PEAL_TRY(enter(call));
+    PEAL_TRY(fork_queues(call));
+    for (uint32_t i = 0; i < zero->nturns; i++)
+        PEAL_TRY(run_turn(call, &zero->turns[i]));
+    PEAL_TRY(join_queues(call));
+    return leave(call);
+}
+
+/* A call of which the driver took a part only: behind that it is over, for those who wait for it.
+ */
+static void give_up(struct zero_call *call)
+{
+    struct peal_cuda_comm *comm = call->comm;
+    struct cu_mem_op op = {.operation = CU_OP_WRITE_32,
+                           .address = word_at(comm, offsetof(struct cuda_words, busy))};
+    comm->nops = 0;
+    (void)comm->cuda->call.mem_ops(call->stream, 1, &op, 0);
+}
+
 peal_status cuda_zero_call(struct peal_cuda_comm *comm, struct rt_row *row,
                            const struct cuda_buffers *buffers, cu_handle stream, peal_diag *diag)
 {
@@ -496,12 +517,10 @@ peal_status cuda_zero_call(struct peal_cuda_comm *comm, struct rt_row *row,
     comm->nops = comm->copies.count = 0;
     PEAL_TRY(look_for_capture(&call));
     rt_begin(comm->host, row);
-    PEAL_TRY(enter(&call));
-    PEAL_TRY(fork_queues(&call));
-    for (uint32_t i = 0; i < zero->nturns; i++)
-        PEAL_TRY(run_turn(&call, &zero->turns[i]));
-    PEAL_TRY(join_queues(&call));
-    PEAL_TRY(leave(&call));
-    comm->zero_calls++;
-    return PEAL_OK;
+    peal_status status = give_all(&call, zero);
+    if (status != PEAL_OK)
+        give_up(&call);
+    else
+        comm->zero_calls++;
+    return status;
 }

@@ -43,6 +43,6 @@ cp "$topologies/dgx-h100.xml" .
 {
     expect 0 "$PEAL" plan slow.xml $group -c alltoall -a direct -b 4K:4K -e net=ibgda --json
     expect_json 'j["rows"][0]["time_us"] > 45'
-    expect 3 "$PEAL" plan "$cluster" $group -c alltoall --zero-sm -e net=ibgda
+    expect 2 "$PEAL" plan "$cluster" $group -c alltoall --zero-sm -e net=ibgda
     expect_err 'holds an SM'
 }
