@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define HELD 6u    /* kinds of things that the stand-in counts */
+#define HELD 6u   /* kinds of things that the stand-in counts */
 #define STRIDE 5u /* of one run of the sweep; another one begins elsewhere */
 
 static struct test_heap heap;
