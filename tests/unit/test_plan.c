@@ -310,7 +310,7 @@ static const struct spoilt spoilts[] = {
     {spoil_packets, "rank 0 lane 0 step 0 (put): packets are not moved in spans"},
     {spoil_event, "rank 0 lane 0 step 0 (put): a step of sm has no event"},
     {spoil_op, "rank 0 lane 0 step 0: opcode 15 is not below 15"},
-    {spoil_engine, "rank 0 lane 0 step 0 (put): engine 6 is not below 6"},
+    {spoil_engine, "rank 0 lane 0 step 0 (put): engine 7 is not below 7"},
     {spoil_operands, "rank 0 lane 0 step 0 (put): operands beyond those of the rank"},
     {spoil_zero, "rank 0 lane 0 step 0 (put): an operand's field zero is set"},
     {spoil_slot, "rank 0 lane 0 step 0 (put): an in or out operand has a slot"},
