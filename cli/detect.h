@@ -73,6 +73,8 @@ void detect_nics(struct machine *m); /* detect_nic.c */
 void detect_cpus(struct machine *m); /* detect_cpu.c */
 void detect_kfd(struct machine *m);  /* detect_kfd.c: AMD's accelerators and what joins them */
 void detect_nvml(struct machine *m); /* detect_nvml.c: NVIDIA's */
+/* detect_cuda.c: what the driver tells of those that the library did not; a note without one. */
+void detect_cuda(struct machine *m, peal_ctx *ctx);
 /* detect_write.c: NCCL topology XML; of a machine without accelerators cluster XML with so many
  * ranks. */
 void detect_write(const struct machine *m, uint32_t ranks, FILE *file);

@@ -68,6 +68,7 @@ int topo_detect(struct cli *cli)
     detect_nics(m);
     detect_kfd(m);
     detect_nvml(m);
+    detect_cuda(m, cli->ctx);
     mark_shown(m);
     if (detect_accelerates(m) && ranks)
         say(SAY_NOTE, "--ranks is for machines without accelerators: here each is a rank");

@@ -81,8 +81,16 @@ if(PEAL_TESTS)
 endif()
 
 # For device code, and for tests of what is declared of the driver; that is opened at run time.
-find_package(CUDAToolkit QUIET)
-peal_feature(cuda "${CUDAToolkit_FOUND}" "no device kernels: on GPUs only calls without an SM")
+option(PEAL_CUDA "Kernels for GPUs, where nvcc is found" ON)
+if(PEAL_CUDA)
+    find_package(CUDAToolkit QUIET)
+    find_program(PEAL_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda
+                 PATH_SUFFIXES bin)
+else()
+    set(CUDAToolkit_FOUND FALSE)
+    unset(PEAL_NVCC CACHE)
+endif()
+peal_feature(cuda "${PEAL_NVCC}" "no device kernels: on GPUs only calls without an SM")
 
 # RDMA between hosts. peal_verbs is empty where it is missing.
 find_path(PEAL_VERBS_INCLUDE_DIR infiniband/verbs.h)

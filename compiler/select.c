@@ -196,12 +196,32 @@ static void describe_binding(const struct candidate *candidate, const struct cos
         peal_copy_text(text, size, candidate->binding);
 }
 
+/* Of the longest way. The network's start-up is that of RDMA by the host, unless the kernel is to
+ * post by itself: then what it saves on one way it saves on all. */
+static double least_alpha(const struct planner *planner)
+{
+    double alpha = planner->group.bound_alpha;
+    int posted = planner->request.move_engine[PEAL_LINK_NET] == PEAL_ENGINE_IBGDA + 1;
+    for (uint32_t r = 1; posted && r < planner->group.n; r++) {
+        struct topo_path path;
+        struct topo_engine_cost cost;
+        peal_group_path(&planner->group, 0, r, &path);
+        if (path.link_class != PEAL_LINK_NET)
+            continue;
+        peal_topo_hop_cost(planner->fabric, &path, PEAL_ENGINE_IBGDA, &cost);
+        double saved = path.alpha_us - cost.alpha_us;
+        return saved < 0 ? alpha : alpha > saved ? alpha - saved : 0;
+    }
+    return alpha;
+}
+
 double peal_planner_bound(const struct planner *planner, uint64_t bytes)
 {
     const struct group *group = &planner->group;
     double move = group->bound_beta[planner->request.collective] * (double)bytes *
                   peal_compressed_ratio(&planner->request);
-    return move > group->bound_alpha ? move : group->bound_alpha;
+    double alpha = least_alpha(planner);
+    return move > alpha ? move : alpha;
 }
 
 static void describe(const struct planner *planner, uint32_t index, uint64_t min_bytes,
@@ -309,7 +329,8 @@ static peal_status check_zero_sm(const peal_request *request, peal_diag *diag)
                          peal_collective_name(request->collective));
     for (uint32_t c = 0; c < PEAL_LINK_CLASS_COUNT; c++)
         if (request->move_engine[c] == PEAL_ENGINE_SM + 1 ||
-            request->move_engine[c] == PEAL_ENGINE_TMA + 1)
+            request->move_engine[c] == PEAL_ENGINE_TMA + 1 ||
+            request->move_engine[c] == PEAL_ENGINE_IBGDA + 1)
             return peal_fail(diag, PEAL_ERR_ARG, "engine %s over %s holds an SM",
                              peal_engine_name((peal_engine)(request->move_engine[c] - 1)),
                              peal_link_class_name((peal_link_class)c));

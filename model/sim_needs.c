@@ -241,7 +241,7 @@ static uint32_t queue_of(const struct peal_sim *sim, uint32_t rank, uint32_t lan
         return SIM_NONE;
     if (engine == PEAL_ENGINE_TMA) /* the lane issues by itself */
         return sim->plan->nranks * PEAL_ENGINE_COUNT + lane;
-    if (engine == PEAL_ENGINE_RDMA || engine == PEAL_ENGINE_TCP)
+    if (peal_plan_engine_nets(engine))
         rank = sim->nic_rank[rank];
     return rank * PEAL_ENGINE_COUNT + engine;
 }

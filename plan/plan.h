@@ -305,6 +305,8 @@ uint64_t peal_plan_packet_slot_bytes(uint64_t payload_bytes);
 /* Engines that a path allows for data movement, as bits 1 << peal_engine: the capability matrix. */
 uint32_t peal_plan_engines(uint8_t link_class, uint8_t direct, uint32_t arch);
 int peal_plan_engine_async(uint8_t engine);
+/* 1: rdma, tcp or ibgda, which move over networks. */
+int peal_plan_engine_nets(uint8_t engine);
 int peal_plan_op_moves(uint8_t op);
 /* 1: pack or unpack. */
 int peal_plan_op_converts(uint8_t op);

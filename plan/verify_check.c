@@ -103,7 +103,7 @@ static void check_data(const struct check *c, const struct plan_step *step)
     const struct plan_operand *operand = &c->program->operands[step->operands];
     int reduces = peal_plan_op_folds(step->op);
     uint32_t arch = c->program->arch;
-    uint32_t away = 1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP | 1u << PEAL_ENGINE_STAGED;
+    int away = peal_plan_engine_nets(step->engine) || step->engine == PEAL_ENGINE_STAGED;
     int remote = 0;
     if ((reduces || peal_plan_op_converts(step->op) || peal_plan_op_groups(step->op)) &&
         step->engine != PEAL_ENGINE_SM)
@@ -119,11 +119,11 @@ static void check_data(const struct check *c, const struct plan_step *step)
     }
     if (step->more)
         check_apart(c, step, operand);
-    if (!remote && (1u << step->engine & away))
+    if (!remote && away)
         bad(c, "capability", "this engine moves nothing inside one rank");
     if (step->engine == PEAL_ENGINE_TMA && arch && arch < 90)
         bad(c, "capability", "tma needs compute capability 9.0");
-    if (1u << step->engine & away && step->ndst != 1)
+    if (away && step->ndst != 1)
         bad(c, "capability", "this engine has one destination");
 }
 

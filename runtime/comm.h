@@ -50,6 +50,10 @@ enum rt_place { RT_OWN_IN, RT_OWN_OUT, RT_SHARED_OUT, RT_PEER_IN, RT_PEER_OUT, R
 /* What peers reach of a chunk of this rank's buffers. */
 #define RT_REACH_IN 1u
 #define RT_REACH_OUT 2u
+/* What this rank's own steps reach by another name than its own: by an NVLink switch, or a NIC that
+ * the kernel posts to. Of devices. */
+#define RT_NAMED_IN 4u
+#define RT_NAMED_OUT 8u
 
 struct rt_operand {
     uint8_t place; /* enum rt_place */

@@ -90,8 +90,14 @@ static void make_slot(const struct maker *m, const struct plan_operand *from,
              peal_plan_region_offset(m->plan, from->index) + slot * from->slot;
 }
 
-static void make_operand(const struct maker *m, const struct plan_operand *from,
-                         struct dev_operand *to)
+/* What the rank's own step reaches as peers do, by a name that they share. */
+static int is_named(const struct plan_step *step)
+{
+    return peal_plan_op_groups(step->op) || step->engine == PEAL_ENGINE_IBGDA;
+}
+
+static void make_operand(const struct maker *m, const struct plan_step *step,
+                         const struct plan_operand *from, struct dev_operand *to)
 {
     int is_in = from->buffer == PLAN_BUF_IN;
     memset(to, 0, sizeof *to);
@@ -105,7 +111,7 @@ static void make_operand(const struct maker *m, const struct plan_operand *from,
     if (from->rank != m->rank)
         to->place = is_in ? DEV_PEER_IN : DEV_PEER_OUT;
     else if (is_in)
-        to->place = DEV_OWN_IN;
+        to->place = is_named(step) ? DEV_SHARED_IN : DEV_OWN_IN;
     else
         to->place = m->shared[from->index] ? DEV_SHARED_OUT : DEV_OWN_OUT;
 }
@@ -124,6 +130,8 @@ static uint8_t kind_of(const struct maker *m, const struct plan_step *step)
     int wire = 0, packet = 0;
     if (step->engine == PEAL_ENGINE_TMA)
         return DEV_BULK;
+    if (step->engine == PEAL_ENGINE_IBGDA)
+        return DEV_POST;
     if (step->engine != PEAL_ENGINE_SM)
         return DEV_HAND;
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
@@ -149,7 +157,7 @@ static void make_operands(struct maker *m, const struct plan_step *from, struct 
         for (uint32_t i = 0; i < count; i++) {
             const struct plan_operand *named = &operands[i < folded ? from->nsrc : i - folded];
             struct plan_operand operand = peal_plan_nth(from, *named, nth);
-            make_operand(m, &operand, &all[m->noperands++]);
+            make_operand(m, from, &operand, &all[m->noperands++]);
             if (operand.link != PLAN_NO_LINK && !m->plan->links[operand.link - 1].direct)
                 to->flags |= DEV_FAR;
         }
@@ -178,9 +186,11 @@ static void make_move(struct maker *m, const struct plan_step *from, struct dev_
     make_operands(m, from, to);
 }
 
-static int by_host(uint8_t engine)
+static uint8_t signal_kind(uint8_t engine, uint8_t own, uint8_t host, uint8_t nic)
 {
-    return engine != PEAL_ENGINE_SM && engine != PEAL_ENGINE_TMA;
+    if (engine == PEAL_ENGINE_IBGDA)
+        return nic;
+    return engine == PEAL_ENGINE_SM || engine == PEAL_ENGINE_TMA ? own : host;
 }
 
 static void make_step(struct maker *m, const struct plan_step *from, struct dev_step *to)
@@ -192,11 +202,11 @@ static void make_step(struct maker *m, const struct plan_step *from, struct dev_
     to->sem = from->peer * m->layout->nsems + from->sem;
     switch (from->op) {
     case PLAN_SIGNAL:
-        to->kind = by_host(from->engine) ? DEV_HAND_SIGNAL : DEV_SIGNAL;
+        to->kind = signal_kind(from->engine, DEV_SIGNAL, DEV_HAND_SIGNAL, DEV_POST_SIGNAL);
         to->after = from->after;
         return;
     case PLAN_TELL:
-        to->kind = by_host(from->engine) ? DEV_HAND_TELL : DEV_TELL;
+        to->kind = signal_kind(from->engine, DEV_TELL, DEV_HAND_TELL, DEV_POST_TELL);
         return;
     case PLAN_LEARN:
         to->kind = DEV_LEARN;
@@ -258,12 +268,13 @@ static void make_lanes(struct maker *m)
 
 /* ---- what others reach of this rank's output. Of a slice that is not known: all of it. */
 
-static void note_step(struct maker *m, const struct plan_rank *program,
+static void note_step(struct maker *m, uint32_t rank, const struct plan_rank *program,
                       const struct plan_step *step)
 {
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
         const struct plan_operand *operand = &program->operands[step->operands + i];
-        if (operand->buffer != PLAN_BUF_OUT || operand->rank != m->rank)
+        if (operand->buffer != PLAN_BUF_OUT || operand->rank != m->rank ||
+            (rank == m->rank && !is_named(step)))
             continue;
         for (uint32_t nth = 0; nth <= step->more; nth++)
             m->shared[step->chunk + nth * step->stride] = 1;
@@ -278,9 +289,9 @@ static void note_shared(struct maker *m)
     }
     for (uint32_t r = 0; r < m->plan->nranks; r++) {
         const struct plan_rank *program = peal_plan_program(m->plan, r);
-        for (uint32_t i = 0; r != m->rank && i < program->nsteps; i++)
+        for (uint32_t i = 0; i < program->nsteps; i++)
             if (peal_plan_op_moves(program->steps[i].op))
-                note_step(m, program, &program->steps[i]);
+                note_step(m, r, program, &program->steps[i]);
     }
 }
 

@@ -283,6 +283,13 @@ static void note_attach(struct decode *d, uint32_t rank, const struct plan_step 
         d->comm->attach_sources = step->nsrc + 1u;
 }
 
+static int is_named(const struct decode *d, uint32_t rank, const struct plan_step *step,
+                    const struct plan_operand *operand)
+{
+    return rank == d->comm->rank && operand->rank == rank && operand->buffer <= PLAN_BUF_OUT &&
+           (peal_plan_op_groups(step->op) || step->engine == PEAL_ENGINE_IBGDA);
+}
+
 static void note_step(struct decode *d, uint32_t rank, const struct plan_step *step)
 {
     const struct plan_operand *operands =
@@ -296,6 +303,8 @@ static void note_step(struct decode *d, uint32_t rank, const struct plan_step *s
             note_reach(d->row, step, RT_REACH_IN);
         if (operand->buffer == PLAN_BUF_OUT && foreign)
             note_reach(d->row, step, RT_REACH_OUT);
+        if (is_named(d, rank, step, operand))
+            note_reach(d->row, step, operand->buffer == PLAN_BUF_IN ? RT_NAMED_IN : RT_NAMED_OUT);
         if (operand->buffer == PLAN_BUF_OUT && (i < step->nsrc || reads_dst))
             d->row->out_reread = 1;
         if (i >= step->nsrc)
@@ -307,7 +316,7 @@ static void note_step(struct decode *d, uint32_t rank, const struct plan_step *s
 static int is_itself(const struct peal_comm *comm, uint32_t rank, const struct plan_rank *program,
                      const struct plan_step *step)
 {
-    if (step->engine != PEAL_ENGINE_RDMA && step->engine != PEAL_ENGINE_TCP)
+    if (!peal_plan_engine_nets(step->engine))
         return 0;
     if (peal_plan_op_signals(step->op))
         return rt_far_does(comm, rank, step->peer, step->engine);

@@ -17,7 +17,8 @@ static int uses_rdma(const struct peal_plan *plan)
     for (uint32_t r = peal_plan_first(plan); r < peal_plan_end(plan); r++) {
         const struct plan_rank *rank = peal_plan_program(plan, r);
         for (uint32_t i = 0; i < rank->nsteps; i++)
-            if (rank->steps[i].engine == PEAL_ENGINE_RDMA &&
+            if ((rank->steps[i].engine == PEAL_ENGINE_RDMA ||
+                 rank->steps[i].engine == PEAL_ENGINE_IBGDA) &&
                 (peal_plan_op_moves(rank->steps[i].op) || peal_plan_op_signals(rank->steps[i].op)))
                 return 1;
     }

@@ -65,7 +65,8 @@ enum rt_reason {
     RT_SILENT,
     RT_DAMAGED, /* what came from it was */
     RT_BROKEN,  /* a queue pair with it failed */
-    RT_REFUSED
+    RT_REFUSED,
+    RT_HELD_UP /* of a deadline: it is in no call, and its device in one of another comm */
 };
 
 /* The first error: what one rank saw, told by all. */
@@ -76,7 +77,7 @@ struct rt_error {
     uint32_t lane;
     uint32_t step;
     uint32_t call;
-    uint32_t reason; /* enum rt_reason, of PEAL_ERR_PEER */
+    uint32_t reason; /* enum rt_reason, of PEAL_ERR_PEER and deadlines */
 };
 #define RT_NOBODY UINT32_MAX
 
@@ -105,6 +106,7 @@ struct rt_board {
     rt_word out;
     rt_half foreign; /* RT_REACH_*: these are not mapped by others, who attach to them */
     rt_half slow;    /* 1: what others have just written is slow to load for this rank */
+    rt_half held_up; /* 1: it is in no call, and its device in one of another comm */
     /* As `call`, of each call that was not waited for; more than a rank can be ahead. */
     alignas(RT_LINE) rt_word ahead[2 * PLAN_AHEAD];
     alignas(RT_LINE) rt_half joined; /* 0, 1 while it writes the rest, 2 */

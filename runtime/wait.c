@@ -95,9 +95,13 @@ static peal_status tell_timeout(const struct peal_comm *comm, const struct rt_er
         return peal_fail(diag, status,
                          "%s, lane %u, step %u, call %u: waited %u ms for its own transfers", seer,
                          error->lane, error->step, error->call, comm->timeout_ms);
-    return peal_fail(diag, status, "%s, lane %u, step %u, call %u: waited %u ms for %s", seer,
+    return peal_fail(diag, status, "%s, lane %u, step %u, call %u: waited %u ms for %s%s", seer,
                      error->lane, error->step, error->call, comm->timeout_ms,
-                     who(comm, error->culprit, culprit));
+                     who(comm, error->culprit, culprit),
+                     error->reason == RT_HELD_UP
+                         ? ", whose device is in a call of another comm: comms that wait for each "
+                           "other are to be launched in one order on all ranks"
+                         : "");
 }
 
 static peal_status tell_about(const struct peal_comm *comm, const struct rt_error *error,
@@ -235,7 +239,8 @@ struct cause {
     peal_status status; /* PEAL_OK: nothing that patience could not mend */
     uint32_t culprit;
     enum rt_reason reason;
-    uint32_t late;  /* a rank that has not entered this call */
+    uint32_t late;  /* a rank that has not entered this call, */
+    int held_up;    /* and is in one of another comm */
     uint32_t quiet; /* one that is stopped or does not answer */
     enum rt_reason why_quiet;
 };
@@ -260,8 +265,10 @@ static void look_at_peers(const struct peal_comm *comm, struct cause *cause)
         cause->culprit = r;
         if (is_other(comm, call) || is_other(comm, left))
             cause->status = PEAL_ERR_MISMATCH;
-        if (cause->late == RT_NOBODY && (int32_t)((uint32_t)call - comm->stamp) < 0)
+        if (cause->late == RT_NOBODY && (int32_t)((uint32_t)call - comm->stamp) < 0) {
             cause->late = r;
+            cause->held_up = atomic_load_explicit(&board->held_up, memory_order_relaxed) != 0;
+        }
         cause->reason = missed(comm, r, &quiet);
         if (cause->reason != RT_FINE && cause->status == PEAL_OK)
             cause->status = PEAL_ERR_PEER;
@@ -318,6 +325,8 @@ static void blame(const struct rt_blocked *blocked, struct cause *cause)
 {
     cause->status = PEAL_ERR_TIMEOUT;
     cause->culprit = cause->late != RT_NOBODY && !blocked->ahead ? cause->late : blocked->culprit;
+    if (cause->late != RT_NOBODY && !blocked->ahead && cause->held_up)
+        cause->reason = RT_HELD_UP;
     if (cause->quiet == RT_NOBODY)
         return;
     cause->status = PEAL_ERR_PEER;

@@ -25,7 +25,7 @@ static peal_status which(const struct cluster_reader *reader, const struct topo_
     *engine = own_engine(*link_class);
     if (name && peal_engine_parse(name, engine) != PEAL_OK)
         return peal_topo_cluster_refuse(reader, elem, "unknown engine",
-                                        "engine=\"sm\", tma, ce, rdma, staged or tcp");
+                                        "engine=\"sm\", tma, ce, rdma, staged, tcp or ibgda");
     return PEAL_OK;
 }
 

@@ -4,6 +4,7 @@
  * order, network, costs), not of names of files, notes or lines. Bandwidths and times
  * enter as whole millionths, so that the last bit of a double does not.
  */
+#include "defaults.h"
 #include "fabric.h"
 
 static void put(struct peal_buf *buf, uint64_t value)
@@ -91,12 +92,23 @@ static void put_memory(struct peal_buf *buf, const struct topo_memory *memory)
         put_real(buf, memory->entry_us);
 }
 
+/* Fabrics keep the identity that they had before there was this engine. */
+static int is_default(peal_engine engine, const struct topo_engine_cost *cost)
+{
+    struct topo_engine_row row = peal_topo_engine_row(engine);
+
+    return engine == PEAL_ENGINE_IBGDA && cost->alpha_us == row.absolute &&
+           cost->beta_scale == row.share && cost->gap_us == row.gap;
+}
+
 static void put_profile(struct peal_buf *buf, const struct topo_profile *profile)
 {
     for (int c = 0; c < PEAL_LINK_CLASS_COUNT; c++) {
         put_real(buf, profile->alpha_us[c]);
         put_real(buf, profile->gap_us[c]);
         for (int e = 0; e < PEAL_ENGINE_COUNT; e++) {
+            if (is_default((peal_engine)e, &profile->engine[c][e]))
+                continue;
             put_real(buf, profile->engine[c][e].alpha_us);
             put_real(buf, profile->engine[c][e].beta_scale);
             put_real(buf, profile->engine[c][e].gap_us);

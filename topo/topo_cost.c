@@ -166,6 +166,8 @@ void peal_topo_hop_cost(const peal_fabric *fabric, const struct topo_path *path,
     peal_topo_engine_cost(fabric, path->link_class, engine, cost);
     if (cost->alpha_us < 0)
         cost->alpha_us = path->alpha_us;
+    else if (engine == PEAL_ENGINE_IBGDA && path->link_class == PEAL_LINK_NET)
+        cost->alpha_us += path->alpha_us - peal_topo_net_alpha(fabric, 1); /* NIC and switches */
     if (cost->gap_us < path->gap_us)
         cost->gap_us = path->gap_us;
 }

@@ -180,9 +180,10 @@ typedef enum peal_engine {
     PEAL_ENGINE_CE = 2,     /* copy engine, issued by the host */
     PEAL_ENGINE_RDMA = 3,   /* RDMA write, remote flag behind the data */
     PEAL_ENGINE_STAGED = 4, /* through pinned host memory */
-    PEAL_ENGINE_TCP = 5     /* sockets */
+    PEAL_ENGINE_TCP = 5,    /* sockets */
+    PEAL_ENGINE_IBGDA = 6   /* as rdma, but the GPU's lane posts to the NIC by itself; on request */
 } peal_engine;
-#define PEAL_ENGINE_COUNT 6
+#define PEAL_ENGINE_COUNT 7
 
 /* Names as the command line and the plan text spell them ("float32", "sum",
  * "allreduce", "nvlink", "sm"); NULL for a value out of range. The *_parse

@@ -59,13 +59,25 @@ typedef struct peal_cuda_device_info {
 PEAL_API PEAL_CHECK peal_status peal_cuda_device(const peal_cuda *cuda, uint32_t index,
                                                  peal_diag *diag, peal_cuda_device_info *info);
 
+typedef struct peal_cuda_peer_info {
+    size_t size;
+    int access;  /* kernels of one device may load and store memory of the other */
+    int atomics; /* and all atomics are native there: NVLink, not PCIe */
+} peal_cuda_peer_info;
+
+/* What device `from` can do to memory of device `to`, another one. Errors: ARG, IO. */
+PEAL_API PEAL_CHECK peal_status peal_cuda_peer(const peal_cuda *cuda, uint32_t from, uint32_t to,
+                                               peal_diag *diag, peal_cuda_peer_info *info);
+
 /* ---- a rank -------------------------------------------------------------- */
 
 typedef struct peal_cuda_comm peal_cuda_comm;
 
 /* How memory is shared with other processes. */
 typedef enum peal_cuda_share {
-    PEAL_CUDA_SHARE_AUTO = 0, /* file descriptors where the device has them, else IPC */
+    /* File descriptors where the device has them, else IPC; to ranks of other hosts fabric handles
+     * where the device has those and is granted them. */
+    PEAL_CUDA_SHARE_AUTO = 0,
     PEAL_CUDA_SHARE_FD = 1,
     PEAL_CUDA_SHARE_IPC = 2,   /* cudaIpc */
     PEAL_CUDA_SHARE_FABRIC = 3 /* also between hosts of one NVLink domain */
@@ -79,9 +91,13 @@ typedef struct peal_cuda_params {
     int zero_sm;           /* 1: no call of this comm runs on an SM */
     uint32_t queues;       /* zero-SM: streams of a rank that copy at once, at most 8; 0 means 1 */
     peal_cuda_share share; /* the same on all ranks */
+    /* 1: what plans leave to an NVLink switch (multicast, load_reduce) the lanes do by loads and
+     * stores of their own. Else a comm whose plans have that is refused where a rank's device has
+     * no multicast memory, or two ranks share one. The same on all ranks. */
+    int no_multicast;
 } peal_cuda_params;
 /* clang-format off */
-#define PEAL_CUDA_PARAMS_INIT {sizeof(peal_cuda_params), 0, 0, 0, 0, 0, PEAL_CUDA_SHARE_AUTO}
+#define PEAL_CUDA_PARAMS_INIT {sizeof(peal_cuda_params), 0, 0, 0, 0, 0, PEAL_CUDA_SHARE_AUTO, 0}
 /* clang-format on */
 
 /* Joins the world as `rank` with a device; blocks until all have. World and table are as for
@@ -114,6 +130,7 @@ typedef struct peal_cuda_comm_info {
     uint32_t links_tcp;
     const char *why; /* a clause: why not all are by RDMA, where a plan asks for it; else "". As
                         long as the comm */
+    int multicast;   /* 1: the NVLink switch stores and folds where plans ask it to */
 } peal_cuda_comm_info;
 PEAL_API PEAL_CHECK peal_status peal_cuda_comm_get(const peal_cuda_comm *comm,
                                                    peal_cuda_comm_info *info);

@@ -124,7 +124,7 @@
 ---@field serves_bytes integer # the largest message it can serve
 ---@field min_bytes integer # in check: the row's smallest message
 ---@field max_bytes integer # in check: the row's largest message
----@field engine fun(self: peal.Candidate, class: string): string? # who moves data over a class of links: sm, tma, ce, rdma, staged, tcp; several joined by +
+---@field engine fun(self: peal.Candidate, class: string): string? # who moves data over a class of links: sm, tma, ce, rdma, staged, tcp, ibgda; several joined by +
 ---@field time fun(self: peal.Candidate, bytes: integer): number # predicted time in us for another size
 ---@field steps fun(self: peal.Candidate, rank: integer, class?: string): peal.Step[] # in check: what a rank of the group, from 0, does, lane behind lane; with a class of links, what it moves over that
 
@@ -135,7 +135,7 @@
 ---@field index integer # in its lane, from 0
 ---@field section string # pre, body or post: once before, for each tile, once after
 ---@field op string # copy, put, get, reduce, signal, wait ...
----@field engine string # who moves or signals: sm, tma, ce, rdma, staged, tcp; empty where nobody does
+---@field engine string # who moves or signals: sm, tma, ce, rdma, staged, tcp, ibgda; empty where nobody does
 ---@field moves boolean # whether it moves data
 ---@field chunk integer # the first that it moves, from 0
 ---@field chunks integer # how many it moves at once; 0 where it moves none

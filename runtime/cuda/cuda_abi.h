@@ -20,11 +20,13 @@ typedef void *cu_handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction, 
 #define CU_INVALID_VALUE 1
 #define CU_OUT_OF_MEMORY 2
 #define CU_NO_DEVICE 100
+#define CU_PEER_ACCESS_UNSUPPORTED 217
 #define CU_PEER_ACCESS_ALREADY_ENABLED 704
 #define CU_NOT_READY 600
 #define CU_NOT_FOUND 500
 #define CU_INVALID_HANDLE 400
 #define CU_INVALID_CONTEXT 201
+#define CU_NOT_PERMITTED 800
 #define CU_NOT_SUPPORTED 801
 #define CU_CAPTURE_UNSUPPORTED 900
 #define CU_CAPTURE_INVALIDATED 901
@@ -40,6 +42,10 @@ typedef void *cu_handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction, 
 #define CU_ATTR_DMA_BUF 124
 #define CU_ATTR_FABRIC 128
 #define CU_ATTR_MULTICAST 132
+
+/* CUdevice_P2PAttribute */
+#define CU_P2P_ACCESS 2
+#define CU_P2P_ATOMICS 3 /* all of them, natively: NVLink and its like */
 
 #define CU_STREAM_NONBLOCKING 1u
 #define CU_EVENT_NO_TIMING 2u
@@ -58,6 +64,7 @@ typedef void *cu_handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction, 
 #define CU_HANDLE_FABRIC 8
 #define CU_RANGE_DMA_BUF 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
 #define CU_GRANULARITY_RECOMMENDED 1
+#define CU_MULTICAST_MINIMUM 0 /* CU_MULTICAST_GRANULARITY_MINIMUM */
 #define CU_ACCESS_READ_WRITE 3
 struct cu_location { /* CUmemLocation */
     int type;
@@ -83,6 +90,12 @@ struct cu_ipc_handle { /* CUipcMemHandle */
 struct cu_fabric_handle { /* CUmemFabricHandle */
     unsigned char data[64];
 };
+struct cu_multicast_prop { /* CUmulticastObjectProp */
+    unsigned devices;
+    size_t bytes;
+    unsigned long long handle_types;
+    unsigned long long flags;
+};
 struct cu_uuid { /* CUuuid */
     char bytes[16];
 };
@@ -101,6 +114,15 @@ struct cu_mem_op {
     uint64_t pad;
 };
 
+/* CUmemcpyAttributes, of copies in a batch */
+#define CU_SOURCE_IN_STREAM_ORDER 1
+struct cu_copy_attributes {
+    int source_order;
+    struct cu_location from;
+    struct cu_location to;
+    unsigned flags;
+};
+
 /* X(member, symbol, parameters): what has to be there, */
 #define CUDA_FUNCTIONS(X)                                                                          \
     X(init, cuInit, (unsigned))                                                                    \
@@ -113,6 +135,7 @@ struct cu_mem_op {
     X(device_busid, cuDeviceGetPCIBusId, (char *, int, cu_device))                                 \
     X(device_uuid, cuDeviceGetUuid_v2, (struct cu_uuid *, cu_device))                              \
     X(can_access_peer, cuDeviceCanAccessPeer, (int *, cu_device, cu_device))                       \
+    X(peer_attribute, cuDeviceGetP2PAttribute, (int *, int, cu_device, cu_device))                 \
     X(context_retain, cuDevicePrimaryCtxRetain, (cu_handle *, cu_device))                          \
     X(context_release, cuDevicePrimaryCtxRelease_v2, (cu_device))                                  \
     X(context_push, cuCtxPushCurrent_v2, (cu_handle))                                              \
@@ -160,7 +183,20 @@ struct cu_mem_op {
     X(set_access, cuMemSetAccess, (cu_ptr, size_t, const struct cu_access *, size_t))              \
     X(export_handle, cuMemExportToShareableHandle, (void *, cu_ptr, int, unsigned long long))      \
     X(import_handle, cuMemImportFromShareableHandle, (cu_ptr *, void *, int))                      \
+    X(multicast_create, cuMulticastCreate, (cu_ptr *, const struct cu_multicast_prop *))           \
+    X(multicast_add, cuMulticastAddDevice, (cu_ptr, cu_device))                                    \
+    X(multicast_bind, cuMulticastBindMem,                                                          \
+      (cu_ptr, size_t, cu_ptr, size_t, size_t, unsigned long long))                                \
+    X(multicast_unbind, cuMulticastUnbind, (cu_ptr, cu_device, size_t, size_t))                    \
+    X(multicast_granularity, cuMulticastGetGranularity,                                            \
+      (size_t *, const struct cu_multicast_prop *, int))                                           \
     X(mem_ops, cuStreamBatchMemOp_v2, (cu_handle, unsigned, struct cu_mem_op *, unsigned))         \
+    X(copies, cuMemcpyBatchAsync_v2,                                                               \
+      (cu_ptr *, cu_ptr *, size_t *, size_t, struct cu_copy_attributes *, size_t *, size_t,        \
+       cu_handle))                                                                                 \
+    X(copies_first, cuMemcpyBatchAsync, /* as 12.8 had it: it also tells which copy is wrong */    \
+      (cu_ptr *, cu_ptr *, size_t *, size_t, struct cu_copy_attributes *, size_t *, size_t,        \
+       size_t *, cu_handle))                                                                       \
     X(range_handle, cuMemGetHandleForAddressRange,                                                 \
       (void *, cu_ptr, size_t, int, unsigned long long))
 

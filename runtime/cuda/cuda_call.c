@@ -32,20 +32,22 @@ static int all_mine(const struct peal_cuda_comm *comm)
     return 1;
 }
 
-/* Without an SM nobody looks up where the others have their buffers: all have them at one place of
- * the heap, whether or not this rank's own are reached. */
+/* Without an SM, and where a kernel posts to a NIC, nobody looks up where the others have their
+ * buffers: all have them at one place of the heap, whether or not this rank's own are reached. */
 static uint32_t must_stage(const struct peal_cuda_comm *comm, const struct rt_row *row,
                            const peal_cuda_call *call, int zero)
 {
     uint32_t stages = 0;
-    if (zero)
+    if (zero || comm->zero[row - comm->host->rows].posts)
         return call->symmetric ? 0 : RT_REACH_IN | RT_REACH_OUT;
-    if (all_mine(comm))
+    /* The switch reaches the arenas alone. */
+    int named = comm->bound && row->reach & (RT_NAMED_IN | RT_NAMED_OUT);
+    if (all_mine(comm) && !named)
         return 0;
-    if (!cuda_in_heap(comm, (uintptr_t)call->in, row->in_bytes))
-        stages |= row->reach & RT_REACH_IN;
-    if (!cuda_in_heap(comm, (uintptr_t)call->out, row->out_bytes))
-        stages |= row->reach & RT_REACH_OUT;
+    if (row->reach & CUDA_REACH_IN && !cuda_in_heap(comm, (uintptr_t)call->in, row->in_bytes))
+        stages |= RT_REACH_IN;
+    if (row->reach & CUDA_REACH_OUT && !cuda_in_heap(comm, (uintptr_t)call->out, row->out_bytes))
+        stages |= RT_REACH_OUT;
     return stages;
 }
 
@@ -92,13 +94,23 @@ static peal_status check(struct peal_cuda_comm *comm, const peal_cuda_call *call
         PEAL_TRY(cuda_zero_check(comm, asked->row, diag));
     else
         PEAL_TRY(check_sms(comm, asked->row, call->max_sms, diag));
-    if (asked->zero)
+    if (asked->zero || comm->zero[asked->row - comm->host->rows].posts)
         PEAL_TRY(check_symmetric(comm, asked->row, call, diag));
     asked->stages = must_stage(comm, asked->row, call, asked->zero);
     return check_capture(comm, asked, stream, diag);
 }
 
 /* ---- enqueueing */
+
+/* Of buffers that have to be at one place everywhere: part of what ranks have in common. */
+static uint64_t place_of(const struct peal_cuda_comm *comm, const struct rt_row *row,
+                         const struct cuda_buffers *buffers)
+{
+    uint64_t place[] = {buffers->shared_out - comm->arena.at};
+    return comm->zero[row - comm->host->rows].posts && row->block_bytes
+               ? peal_hash64(place, sizeof place)
+               : 0;
+}
 
 static peal_status launch(struct peal_cuda_comm *comm, const peal_cuda_call *call,
                           const struct asked *asked, const struct cuda_buffers *buffers,
@@ -111,7 +123,7 @@ static peal_status launch(struct peal_cuda_comm *comm, const peal_cuda_call *cal
                             .shared_in = buffers->shared_in,
                             .shared_out = buffers->shared_out,
                             .count = call->count,
-                            .key = row->key[asked->in_place],
+                            .key = row->key[asked->in_place] ^ place_of(comm, row, buffers),
                             .send_counts = (uintptr_t)call->send_counts,
                             .recv_counts = (uintptr_t)call->recv_counts,
                             .row = (uint32_t)(row - comm->host->rows),

@@ -50,9 +50,16 @@ static peal_status take_params(struct peal_cuda_comm *comm, const peal_cuda_para
     params->heap_bytes = params->heap_bytes ? params->heap_bytes : DEFAULT_HEAP;
     params->queues = params->queues ? params->queues : 1;
     comm->device = params->device;
+    return PEAL_OK;
+}
+
+/* What it finds the other ranks are told. */
+static peal_status take_device(struct peal_cuda_comm *comm, peal_diag *diag)
+{
     comm->about.size = sizeof comm->about;
-    PEAL_TRY(peal_cuda_device(comm->cuda, params->device, diag, &comm->about));
-    return choose_share(comm, diag);
+    PEAL_TRY(peal_cuda_device(comm->cuda, comm->device, diag, &comm->about));
+    PEAL_TRY(choose_share(comm, diag));
+    return CUDA_DO(comm->cuda, diag, context_retain, &comm->context, (cu_device)comm->device);
 }
 
 /* ---- what the rank has by itself */
@@ -62,6 +69,20 @@ static uint64_t aligned(uint64_t bytes)
     return (bytes + CUDA_ARENA_ALIGN - 1) / CUDA_ARENA_ALIGN * CUDA_ARENA_ALIGN;
 }
 
+/* Where a rank of another host may be of this one's NVLink domain, fabric handles are tried, too.
+ */
+static int handle_types(const struct peal_cuda_comm *comm)
+{
+    int far = 0;
+    if (comm->params.share == PEAL_CUDA_SHARE_IPC)
+        return 0;
+    if (comm->params.share == PEAL_CUDA_SHARE_FABRIC)
+        return CU_HANDLE_FABRIC;
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        far |= rt_is_far(comm->host, r);
+    return far && comm->about.fabric ? CU_HANDLE_FD | CU_HANDLE_FABRIC : CU_HANDLE_FD;
+}
+
 static peal_status make_arena(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag)
 {
     PEAL_TRY(peal_dev_layout_make(table, &comm->layout, diag));
@@ -69,7 +90,7 @@ static peal_status make_arena(struct peal_cuda_comm *comm, const peal_table *tab
     comm->heap = comm->cells + aligned(cuda_zero_bytes(comm->nranks, comm->layout.nsems));
     comm->heap_end = comm->heap + aligned(comm->params.heap_bytes);
     return cuda_block_make(comm->cuda, comm->device, (size_t)comm->heap_end, (size_t)comm->heap,
-                           comm->params.share, &comm->arena, diag);
+                           handle_types(comm), &comm->arena, diag);
 }
 
 /* The port, and behind it the words. */
@@ -89,14 +110,29 @@ static peal_status make_port(struct peal_cuda_comm *comm, peal_diag *diag)
     return PEAL_OK;
 }
 
+/* Whether a program of the rank stores to all ranks of a group at once, or folds from them. */
+static int uses_groups(const peal_table *table, uint32_t rank)
+{
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        const struct plan_rank *program = peal_plan_program(table->rows[i].plan, rank);
+        for (uint32_t k = 0; program && k < program->nsteps; k++)
+            if (peal_plan_op_groups(program->steps[k].op))
+                return 1;
+    }
+    return 0;
+}
+
 static peal_status make_own(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag)
 {
     comm->peers = peal_calloc(comm->ctx, comm->nranks, sizeof *comm->peers);
     if (!comm->peers)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    comm->uses_groups = uses_groups(table, comm->rank);
     PEAL_TRY(make_arena(comm, table, diag));
     PEAL_TRY(make_port(comm, diag));
     PEAL_TRY(cuda_kernel_make(comm, diag));
+    cuda_beside_enter(comm);
+    PEAL_TRY(cuda_nic_make(comm, table, diag));
     return cuda_zero_make(comm, table, diag);
 }
 
@@ -148,6 +184,9 @@ static peal_status place_image(struct peal_cuda_comm *comm, const peal_table *ta
     void *image = NULL;
     size_t bytes = 0;
     PEAL_TRY(check_reach(comm, diag));
+    if (comm->uses_groups && !comm->bound) /* lanes store and fold for the switch */
+        comm->stand_ins |= 1u << PEAL_ENGINE_SM;
+    PEAL_TRY(cuda_nic_join(comm, table, diag));
     if (comm->params.zero_sm)
         return PEAL_OK;
     PEAL_TRY(
@@ -172,8 +211,7 @@ static peal_status make_shared(struct peal_cuda_comm *comm, const peal_table *ta
  */
 static peal_status make(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag)
 {
-    peal_status status =
-        CUDA_DO(comm->cuda, diag, context_retain, &comm->context, (cu_device)comm->device);
+    peal_status status = take_device(comm, diag);
     int entered = status == PEAL_OK && cuda_enter(comm, diag) == PEAL_OK;
     if (status == PEAL_OK && !entered)
         status = PEAL_ERR_IO;
@@ -220,7 +258,7 @@ static void free_device(struct peal_cuda_comm *comm)
 {
     cuda_far_free(comm);
     cuda_part(comm);
-    cuda_zero_free(comm);
+    cuda_group_leave(comm);
     cuda_kernel_free(comm);
     cuda_block_free(comm->cuda, &comm->arena);
     if (comm->port)
@@ -232,7 +270,11 @@ void peal_cuda_comm_destroy(peal_cuda_comm *comm)
     if (!comm)
         return;
     cuda_service_stop(comm);
-    if (comm->context && cuda_enter(comm, NULL) == PEAL_OK) {
+    cuda_beside_leave(comm);
+    int entered = comm->context && cuda_enter(comm, NULL) == PEAL_OK;
+    cuda_nic_free(comm);
+    cuda_zero_free(comm, entered);
+    if (entered) {
         free_device(comm);
         cuda_leave(comm);
     }
@@ -256,7 +298,8 @@ peal_status peal_cuda_comm_get(const peal_cuda_comm *comm, peal_cuda_comm_info *
                                 .engines = comm->host->engines,
                                 .stand_ins = comm->host->engines & comm->stand_ins,
                                 .blocks = comm->most_lanes,
-                                .driver_stand_in = comm->cuda->stand_in};
+                                .driver_stand_in = comm->cuda->stand_in,
+                                .multicast = comm->bound};
     cuda_far_count(comm, &full.links_rdma, &full.links_tcp, &full.why);
     return peal_export(info, &full, sizeof full);
 }

@@ -37,29 +37,36 @@ struct cuda_block {
     enum cuda_kind kind;
     cu_ptr at;
     size_t bytes;
-    cu_ptr handle; /* VMM */
+    cu_ptr handle; /* VMM, */
+    int types;     /* and as what it can be exported: CU_HANDLE_* */
 };
 
-/* Memory on the context's device, to be shared in the given way; the first `clear` bytes are 0. */
+/* Memory on the context's device, whose first `clear` bytes are 0. types: CU_HANDLE_FD,
+ * CU_HANDLE_FABRIC, or both of them, of which the fabric's may be refused; 0: for CUDA IPC. */
 peal_status cuda_block_make(const struct peal_cuda *cuda, uint32_t device, size_t bytes,
-                            size_t clear, peal_cuda_share share, struct cuda_block *block,
-                            peal_diag *diag);
+                            size_t clear, int types, struct cuda_block *block, peal_diag *diag);
 void cuda_block_free(const struct peal_cuda *cuda, struct cuda_block *block);
+/* Gives the block, of which there is a handle, an address that the device reaches. */
+peal_status cuda_block_map(const struct peal_cuda *cuda, uint32_t device, struct cuda_block *block,
+                           peal_diag *diag);
 /* Lets a device reach a block of this process. */
 peal_status cuda_block_allow(const struct peal_cuda *cuda, const struct cuda_block *block,
                              uint32_t device, peal_diag *diag);
 
 /* What a block is to another process. */
 struct cuda_export {
-    uint32_t share; /* peal_cuda_share; FD: the descriptor comes by another way */
+    uint32_t types; /* CU_HANDLE_*; FD: the descriptor comes by another way */
     uint32_t zero;
     uint64_t bytes;
-    unsigned char handle[64];
+    unsigned char handle[64]; /* of the fabric, or CUDA IPC's */
 };
+/* fd: -1, or a descriptor, which the caller closes. */
 peal_status cuda_block_export(const struct peal_cuda *cuda, const struct cuda_block *block,
-                              peal_cuda_share share, struct cuda_export *to, int *fd,
-                              peal_diag *diag);
-/* fd: closed by the caller. devices: who will reach it. */
+                              struct cuda_export *to, int *fd, peal_diag *diag);
+/* Takes a handle; fd: -1 means by the fabric's. */
+peal_status cuda_handle_import(const struct peal_cuda *cuda, const struct cuda_export *from, int fd,
+                               struct cuda_block *block, peal_diag *diag);
+/* The same, and maps it; fd: closed by the caller. device: who will reach it. */
 peal_status cuda_block_import(const struct peal_cuda *cuda, const struct cuda_export *from, int fd,
                               uint32_t device, struct cuda_block *block, peal_diag *diag);
 
@@ -75,6 +82,8 @@ struct cuda_card {
     uint32_t device;
     uint32_t blocks; /* lanes of its largest program */
     struct cu_uuid uuid;
+    uint32_t group;   /* CUDA_GROUP_* */
+    uint32_t nic_key; /* ibgda: of its arena */
     struct cuda_export memory;
     char socket[24]; /* where descriptors are sent to: an abstract name; "": none */
     char text[160];  /* and why, if it is an error */
@@ -88,9 +97,21 @@ enum cuda_reach {
 
 struct cuda_peer {
     enum cuda_reach reach;
-    cu_ptr arena;            /* where this rank has it; 0: unreached */
-    int mine;                /* of this process: its addresses hold here */
+    cu_ptr arena;       /* where this rank has it; 0: unreached */
+    int mine;           /* of this process: its addresses hold here */
+    uint64_t nic_arena; /* ibgda: what NICs call it */
+    uint32_t nic_key;
     struct cuda_block block; /* to be given back, if imported */
+};
+
+/* Copies of one step (cuda_copies.c). */
+#define CUDA_COPIES_MAX 64u
+struct cuda_copies {
+    uint32_t count;
+    int single; /* 1: one by one, into a capture */
+    cu_ptr to[CUDA_COPIES_MAX];
+    cu_ptr from[CUDA_COPIES_MAX];
+    size_t bytes[CUDA_COPIES_MAX];
 };
 
 struct cuda_service;
@@ -119,7 +140,10 @@ struct peal_cuda_comm {
     uint64_t staged_bytes; /* of one of the four */
     uint32_t staged_turn;
     struct cuda_peer *peers;
-    int met; /* all ranks were able to */
+    struct cuda_block multicast; /* the arenas of all ranks by the switch, where plans use it */
+    int bound;                   /* to it */
+    int uses_groups;             /* this rank's programs do */
+    int met;                     /* all ranks were able to */
 
     struct cuda_block own;
     uint64_t own_rank;  /* addresses in it: of struct dev_rank, */
@@ -133,6 +157,11 @@ struct peal_cuda_comm {
     uint32_t shared_bytes;
     uint32_t most_lanes;
 
+    const struct cuda_nic_calls *nic_calls; /* ibgda (cuda_nic.c) */
+    void *nic;                              /* NULL: no plan has it */
+    uint32_t nic_key;
+    struct dev_mlx5_queue *queues; /* as the device begins with them, [lane][peer] */
+
     struct cuda_zero_row *zero; /* by row of the table */
     uint32_t *counted;          /* zero-SM: signals of each semaphore so far in the call: those to
                                    others [consumer][index], then waits [producer][index] */
@@ -142,9 +171,11 @@ struct peal_cuda_comm {
     cu_handle forked[CUDA_QUEUES_MAX + 1]; /* events */
     struct cu_mem_op ops[CU_OPS_MAX];      /* gathered for one call of the driver */
     uint32_t nops;
+    struct cuda_copies copies; /* likewise, of a step */
 
     struct cuda_service *service;
-    struct cuda_far *far; /* NULL: all ranks are on this host */
+    struct cuda_far *far;        /* NULL: all ranks are on this host */
+    struct peal_cuda_comm *next; /* of the driver's */
     uint64_t calls;
     uint64_t zero_calls;
     uint64_t staged_calls;
@@ -169,10 +200,33 @@ struct cuda_pass {
 };
 peal_status cuda_pass_open(struct cuda_pass *pass, peal_diag *diag);
 void cuda_pass_close(struct cuda_pass *pass);
-/* Sends fd to those ranks whose `wants` is 1, and gets theirs into fds; -1 where not. */
-peal_status cuda_pass_all(struct peal_cuda_comm *comm, const struct cuda_pass *pass, int fd,
-                          const struct cuda_card *cards, const uint8_t *wants, int *fds,
+/* Sends fd to those ranks whose `sends` is 1, and gets theirs whose `wants` is 1 into fds; -1 where
+ * not. */
+struct cuda_parcel {
+    int fd;
+    uint8_t *sends;
+    uint8_t *wants;
+    int *fds;
+};
+peal_status cuda_pass_all(struct peal_cuda_comm *comm, const struct cuda_pass *pass,
+                          const struct cuda_card *cards, const struct cuda_parcel *parcel,
                           peal_diag *diag);
+
+/* ---- cuda_multicast.c: the arenas of all ranks under one address, by an NVLink switch */
+#define CUDA_GROUP_WANTS 1u /* a program of the rank stores to groups or folds from them, */
+#define CUDA_GROUP_CAN 2u   /* and its memory could be bound to a multicast object */
+uint32_t cuda_group_card(const struct peal_cuda_comm *comm);
+/* *joins: a multicast object is to be made. The same on all ranks; UNSUPPORTED: it cannot be. */
+peal_status cuda_group_check(const struct peal_cuda_comm *comm, const struct cuda_card *cards,
+                             int *joins, peal_diag *diag);
+/* The first rank makes it; the others take it; all add their devices, and when all have, bind their
+ * memory. cuda_group_leave ends whatever of it was done. */
+peal_status cuda_group_create(struct peal_cuda_comm *comm, struct cuda_export *to, int *fd,
+                              peal_diag *diag);
+peal_status cuda_group_join(struct peal_cuda_comm *comm, const struct cuda_export *from, int fd,
+                            peal_diag *diag);
+peal_status cuda_group_bind(struct peal_cuda_comm *comm, peal_diag *diag);
+void cuda_group_leave(struct peal_cuda_comm *comm);
 
 /* ---- the kernel (cuda_kernel.c) */
 peal_status cuda_kernel_make(struct peal_cuda_comm *comm, peal_diag *diag);
@@ -186,6 +240,9 @@ peal_status cuda_kernel_call(struct peal_cuda_comm *comm, struct rt_row *row,
                              const struct dev_call *call, cu_handle stream, peal_diag *diag);
 
 /* ---- a call's buffers (cuda_stage.c) */
+/* Of rt_row.reach: what is not found where the caller has it. */
+#define CUDA_REACH_IN (RT_REACH_IN | RT_NAMED_IN)
+#define CUDA_REACH_OUT (RT_REACH_OUT | RT_NAMED_OUT)
 struct cuda_buffers {
     uint64_t in; /* the caller's */
     uint64_t out;
@@ -200,6 +257,14 @@ peal_status cuda_unstage(const struct peal_cuda_comm *comm, const struct rt_row 
                          const struct cuda_buffers *buffers, cu_handle stream, peal_diag *diag);
 /* Whether the bytes are of peal_cuda_mem_alloc. */
 int cuda_in_heap(const struct peal_cuda_comm *comm, uint64_t at, uint64_t bytes);
+
+/* ---- copies of one step (cuda_copies.c) */
+/* Adds one that does not depend on the others; when there are too many, the former are given to the
+ * stream. flush gives it the rest. */
+peal_status cuda_copies_add(const struct peal_cuda *cuda, struct cuda_copies *copies, cu_ptr to,
+                            cu_ptr from, size_t bytes, cu_handle stream, peal_diag *diag);
+peal_status cuda_copies_flush(const struct peal_cuda *cuda, struct cuda_copies *copies,
+                              cu_handle stream, peal_diag *diag);
 
 /* ---- calls without an SM (cuda_zero.c, cuda_order.c) */
 
@@ -220,6 +285,7 @@ struct cuda_turn {
 
 struct cuda_zero_row {
     uint32_t most;   /* blocks of the largest buffer of any rank */
+    uint32_t posts;  /* some rank's kernel posts to a NIC */
     char why[120];   /* not "": it cannot be run so */
     uint32_t nlanes; /* of all ranks */
     uint32_t nsteps;
@@ -234,7 +300,8 @@ struct cuda_zero_row {
 };
 
 peal_status cuda_zero_make(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag);
-void cuda_zero_free(struct peal_cuda_comm *comm);
+/* entered: with the context current; else what is the host's alone. */
+void cuda_zero_free(struct peal_cuda_comm *comm, int entered);
 /* Whether the row can be run so; ERR_UNSUPPORTED says why not. */
 peal_status cuda_zero_check(const struct peal_cuda_comm *comm, const struct rt_row *row,
                             peal_diag *diag);
@@ -246,6 +313,24 @@ uint64_t cuda_zero_bytes(uint32_t nranks, uint32_t nsems);
 /* Finds the turns of a row. */
 peal_status cuda_order(struct peal_cuda_comm *comm, struct cuda_zero_row *zero, uint32_t trips,
                        peal_diag *diag);
+
+/* ---- queue pairs of kernels (cuda_nic.c) */
+/* A program of the plan has steps of ibgda. */
+int cuda_nic_posts(const struct peal_plan *plan);
+/* Where some plan has; in front of the meeting, and behind it. */
+peal_status cuda_nic_make(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag);
+peal_status cuda_nic_join(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag);
+size_t cuda_nic_queues(const struct peal_cuda_comm *comm); /* how many */
+void cuda_nic_free(struct peal_cuda_comm *comm);
+
+/* ---- comms beside each other on one device (cuda_beside.c) */
+/* Between these the comm has its port, and is counted. */
+void cuda_beside_enter(struct peal_cuda_comm *comm);
+void cuda_beside_leave(struct peal_cuda_comm *comm);
+/* Thread blocks that the others may have on this one's device at a time. */
+uint32_t cuda_beside_lanes(const struct peal_cuda_comm *comm);
+/* Whether a call of another comm is under way on this one's device. */
+int cuda_beside_busy(const struct peal_cuda_comm *comm);
 
 /* ---- the service thread: orders of the kernel, deadlines (cuda_service.c, cuda_orders.c) */
 peal_status cuda_service_start(struct peal_cuda_comm *comm, peal_diag *diag);

@@ -97,7 +97,8 @@ static peal_status start(struct peal_cuda *cuda, peal_diag *diag)
 static peal_status load(struct peal_cuda *cuda, const char *library, peal_diag *diag)
 {
     const char *name = library ? library : "libcuda.so.1";
-    cuda->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    /* Drivers leave threads behind: their code stays. */
+    cuda->library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!cuda->library) {
         const char *why = dlerror();
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "no CUDA driver on this machine: %s",
@@ -116,6 +117,7 @@ peal_status peal_cuda_open(peal_ctx *ctx, const char *library, peal_diag *diag,
     if (!cuda)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     cuda->ctx = ctx;
+    (void)pthread_mutex_init(&cuda->lock, NULL); /* which cannot fail without attributes */
     peal_status status = load(cuda, library, diag);
     if (status != PEAL_OK) {
         peal_cuda_close(cuda);
@@ -131,6 +133,7 @@ void peal_cuda_close(peal_cuda *cuda)
         return;
     if (cuda->library)
         (void)dlclose(cuda->library);
+    (void)pthread_mutex_destroy(&cuda->lock);
     peal_free(cuda->ctx, cuda, sizeof *cuda);
 }
 
@@ -160,6 +163,14 @@ static void lower(char *text)
         *text = (char)tolower((unsigned char)*text);
 }
 
+static int has_multicast(const struct peal_cuda *cuda, uint32_t device)
+{
+    const struct cuda_calls *call = &cuda->call;
+    return call->multicast_create && call->multicast_add && call->multicast_bind &&
+           call->multicast_unbind && call->multicast_granularity &&
+           cuda_attribute(cuda, device, CU_ATTR_MULTICAST);
+}
+
 static void describe(const struct peal_cuda *cuda, uint32_t device, peal_cuda_device_info *info)
 {
     int major = cuda_attribute(cuda, device, CU_ATTR_MAJOR);
@@ -170,7 +181,7 @@ static void describe(const struct peal_cuda *cuda, uint32_t device, peal_cuda_de
     info->sms = (uint32_t)cuda_attribute(cuda, device, CU_ATTR_SMS);
     info->vmm = has_vmm(cuda, device);
     info->fabric = info->vmm && cuda_attribute(cuda, device, CU_ATTR_FABRIC);
-    info->multicast = info->vmm && cuda_attribute(cuda, device, CU_ATTR_MULTICAST);
+    info->multicast = info->vmm && has_multicast(cuda, device);
     info->dma_buf = cuda_attribute(cuda, device, CU_ATTR_DMA_BUF) != 0;
     info->mem_ops = cuda->call.mem_ops != NULL;
     info->stand_in = cuda->stand_in;
@@ -188,5 +199,19 @@ peal_status peal_cuda_device(const peal_cuda *cuda, uint32_t index, peal_diag *d
     CUDA_TRY(cuda, diag, device_busid, full.busid, (int)sizeof full.busid, (cu_device)index);
     lower(full.busid);
     describe(cuda, index, &full);
+    return peal_export(info, &full, sizeof full);
+}
+
+peal_status peal_cuda_peer(const peal_cuda *cuda, uint32_t from, uint32_t to, peal_diag *diag,
+                           peal_cuda_peer_info *info)
+{
+    peal_cuda_peer_info full = {.size = sizeof full};
+    if (!cuda || !info || from == to || from >= cuda->devices || to >= cuda->devices)
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "no driver, no place for what it says, or no two of "
+                         "its devices");
+    CUDA_TRY(cuda, diag, can_access_peer, &full.access, (cu_device)from, (cu_device)to);
+    CUDA_TRY(cuda, diag, peer_attribute, &full.atomics, CU_P2P_ATOMICS, (cu_device)from,
+             (cu_device)to);
     return peal_export(info, &full, sizeof full);
 }

@@ -7,6 +7,7 @@
 #include "cuda_abi.h"
 
 #include <peal/peal_cuda.h>
+#include <pthread.h>
 
 struct peal_cuda {
     peal_ctx *ctx;
@@ -15,6 +16,8 @@ struct peal_cuda {
     uint32_t devices;
     uint32_t version;
     int stand_in;
+    pthread_mutex_t lock;         /* over the list of */
+    struct peal_cuda_comm *comms; /* those that are whole (cuda_beside.c) */
 };
 
 /* OK, or the driver's error in words: `what` is the function that gave it. */

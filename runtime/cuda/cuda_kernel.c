@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#define THREADS 512u
 #define STAGES 4u /* of bulk copies through shared memory */
 #define STAGE_BYTES 16384u
 #define BULK_ARCH 90u
@@ -15,6 +14,8 @@
 struct own_layout {
     uint64_t rank;
     uint64_t peers;
+    uint64_t fars;
+    uint64_t queues;
     uint64_t state;
     uint64_t image;
     uint64_t total;
@@ -25,11 +26,14 @@ static uint64_t behind(uint64_t at, uint64_t bytes)
     return (at + bytes + DEV_LINE - 1) / DEV_LINE * DEV_LINE;
 }
 
-static struct own_layout lay_out(uint32_t nranks, const struct dev_state *state, size_t image)
+static struct own_layout lay_out(const struct peal_cuda_comm *comm, const struct dev_state *state,
+                                 size_t image)
 {
     struct own_layout own = {.rank = 0};
     own.peers = behind(0, sizeof(struct dev_rank));
-    own.state = behind(own.peers, nranks * sizeof(struct dev_peer));
+    own.fars = behind(own.peers, comm->nranks * sizeof(struct dev_peer));
+    own.queues = behind(own.fars, comm->nic ? comm->nranks * sizeof(struct dev_far) : 0);
+    own.state = behind(own.queues, cuda_nic_queues(comm) * sizeof(struct dev_mlx5_queue));
     own.image = behind(own.state, state->total);
     own.total = behind(own.image, image);
     return own;
@@ -51,7 +55,7 @@ static peal_status load_code(struct peal_cuda_comm *comm, peal_diag *diag)
     comm->shared_bytes = comm->about.arch >= BULK_ARCH || comm->cuda->stand_in
                              ? (uint32_t)dev_shared_bytes(STAGES, STAGE_BYTES)
                              : 0;
-    comm->threads = THREADS;
+    comm->threads = DEV_THREADS;
     return CUDA_DO(comm->cuda, diag, function_set, comm->kernel, CU_FUNC_DYNAMIC_SHARED,
                    (int)comm->shared_bytes);
 }
@@ -66,8 +70,9 @@ peal_status cuda_kernel_fits(const struct peal_cuda_comm *comm, uint32_t lanes, 
     uint64_t room = (uint64_t)(each < 0 ? 0 : each) * comm->about.sms;
     if (lanes > room)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                         "%u thread blocks of the ranks on this device wait for each other, and "
-                         "%llu can be resident: plan with fewer channels, or with max_sms",
+                         "%u thread blocks of the ranks and comms on this device may wait for "
+                         "each other, and %llu can be resident: plan with fewer channels, or with "
+                         "max_sms",
                          lanes, (unsigned long long)room);
     return PEAL_OK;
 }
@@ -82,6 +87,11 @@ static void fill(const struct peal_cuda_comm *comm, const struct own_layout *own
                             .state = comm->own.at + own->state,
                             .peers = comm->own.at + own->peers,
                             .port = comm->port_device,
+                            .multicast = comm->multicast.at,
+                            .multicast_window = comm->multicast.at,
+                            .multicast_bytes = comm->multicast.at ? comm->multicast.bytes : 0,
+                            .queues = comm->nic ? comm->own.at + own->queues : 0,
+                            .fars = comm->nic ? comm->own.at + own->fars : 0,
                             .rank = comm->rank,
                             .nranks = comm->nranks,
                             .flags = bulk ? DEV_RANK_BULK : 0,
@@ -94,7 +104,12 @@ static void fill(const struct peal_cuda_comm *comm, const struct own_layout *own
         uint64_t at = from->reach == CUDA_DIRECT ? from->arena : 0;
         struct dev_peer peer = {.arena = at, .window = at};
         memcpy(to + own->peers + r * sizeof peer, &peer, sizeof peer);
+        struct dev_far far = {.arena = from->nic_arena, .key = from->nic_key};
+        if (comm->nic)
+            memcpy(to + own->fars + r * sizeof far, &far, sizeof far);
     }
+    if (comm->nic)
+        memcpy(to + own->queues, comm->queues, cuda_nic_queues(comm) * sizeof *comm->queues);
     memcpy(to + own->state, state, sizeof *state);
     memcpy(to + own->image, image, image_bytes);
 }
@@ -120,9 +135,8 @@ peal_status cuda_kernel_place(struct peal_cuda_comm *comm, const void *image, si
     void *pinned = NULL;
     memset(&state, 0, sizeof state);
     dev_state_layout(&state, comm->nranks, comm->layout.nsems);
-    struct own_layout own = lay_out(comm->nranks, &state, bytes);
-    PEAL_TRY(cuda_block_make(comm->cuda, comm->device, (size_t)own.total, 0, PEAL_CUDA_SHARE_IPC,
-                             &comm->own, diag));
+    struct own_layout own = lay_out(comm, &state, bytes);
+    PEAL_TRY(cuda_block_make(comm->cuda, comm->device, (size_t)own.total, 0, 0, &comm->own, diag));
     CUDA_TRY(comm->cuda, diag, host_alloc, &pinned, (size_t)own.total, CU_HOST_PORTABLE);
     fill(comm, &own, pinned, &state, image, bytes);
     peal_status status = upload(comm, pinned, (size_t)own.total, diag);

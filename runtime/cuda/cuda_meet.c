@@ -132,8 +132,10 @@ static peal_status reach_here(struct peal_cuda_comm *comm, const struct cuda_car
     peer->arena = card->arena;
     if (card->device == comm->device || peer->reach != CUDA_DIRECT)
         return PEAL_OK;
-    if (card->memory.share == PEAL_CUDA_SHARE_IPC)
-        return enable_peer(comm, card->device, diag);
+    /* Of plain memory: the arena, and in any case the caller's buffers. */
+    PEAL_TRY(enable_peer(comm, card->device, diag));
+    if (!card->memory.types)
+        return PEAL_OK;
     block.kind = CUDA_VMM;
     return cuda_block_allow(comm->cuda, &block, comm->device, diag);
 }
@@ -144,6 +146,11 @@ static peal_status reach_there(struct peal_cuda_comm *comm, const struct cuda_ca
                                uint32_t device, struct cuda_peer *peer, peal_diag *diag)
 {
     uint32_t user = peer->reach == CUDA_DIRECT ? comm->device : device;
+    if (!card->memory.types && peer->reach != CUDA_DIRECT)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                         "memory of another process's device %u, which this rank's device %u does "
+                         "not reach, cannot be shared by CUDA IPC",
+                         device, comm->device);
     PEAL_TRY(cuda_block_import(comm->cuda, &card->memory, fd, user, &peer->block, diag));
     peer->arena = peer->block.at;
     return PEAL_OK;
@@ -155,9 +162,10 @@ static peal_status reach(struct peal_cuda_comm *comm, const struct cuda_card *ca
     struct cuda_peer *peer = &comm->peers[rank];
     const struct cuda_card *card = &cards[rank];
     uint32_t device = 0;
-    int can = 1;
-    int fabric = card->memory.share == PEAL_CUDA_SHARE_FABRIC;
-    if (!is_near(comm, rank) && !fabric)
+    int can = 1, near = is_near(comm, rank);
+    peer->nic_arena = card->arena;
+    peer->nic_key = card->nic_key;
+    if (!near && !(card->memory.types & CU_HANDLE_FABRIC))
         return PEAL_OK; /* by the network */
     if (find_device(comm, &card->uuid, &device) && device != comm->device)
         CUDA_TRY(comm->cuda, diag, can_access_peer, &can, (cu_device)comm->device,
@@ -165,7 +173,11 @@ static peal_status reach(struct peal_cuda_comm *comm, const struct cuda_card *ca
     peer->reach = can ? CUDA_DIRECT : CUDA_COPIES;
     if (same_process(card, &cards[comm->rank]))
         return reach_here(comm, card, peer, diag);
-    return reach_there(comm, card, fd, device, peer, diag);
+    peal_status status = reach_there(comm, card, fd, device, peer, diag);
+    if (status == PEAL_OK || near || comm->params.share == PEAL_CUDA_SHARE_FABRIC)
+        return status;
+    peer->reach = CUDA_UNREACHED; /* by the network, too: it is of another NVLink domain */
+    return PEAL_OK;
 }
 
 static peal_status reach_all(struct peal_cuda_comm *comm, const struct cuda_card *cards,
@@ -176,10 +188,10 @@ static peal_status reach_all(struct peal_cuda_comm *comm, const struct cuda_card
     return PEAL_OK;
 }
 
-/* Blocks of all ranks that share this one's device. */
+/* Blocks on this rank's device: of the comm's ranks, and of the other comms of this process. */
 static uint32_t lanes_here(const struct peal_cuda_comm *comm, const struct cuda_card *cards)
 {
-    uint32_t lanes = 0;
+    uint32_t lanes = cuda_beside_lanes(comm);
     for (uint32_t r = 0; r < comm->nranks; r++)
         if (is_near(comm, r) &&
             memcmp(&cards[r].uuid, &cards[comm->rank].uuid, sizeof cards[r].uuid) == 0)
@@ -192,75 +204,134 @@ static uint32_t lanes_here(const struct peal_cuda_comm *comm, const struct cuda_
 struct meeting {
     struct cuda_card mine;
     struct cuda_card *cards;
+    struct cuda_card *more; /* of the multicast object */
     struct cuda_pass pass;
-    int fd; /* of this rank's memory */
-    int *fds;
-    uint8_t *wants;
+    struct cuda_parcel parcel;
 };
 
 static peal_status make_card(struct peal_cuda_comm *comm, struct meeting *m, peal_diag *diag)
 {
     struct cuda_card *card = &m->mine;
     uint64_t same[] = {comm->params.heap_bytes, (uint64_t)comm->params.zero_sm, comm->params.queues,
-                       (uint64_t)comm->params.share};
+                       (uint64_t)comm->params.share, (uint64_t)comm->params.no_multicast};
     card->pid = (uint32_t)getpid();
     card->pid_space = comm->host->pid_space;
     card->arena = comm->arena.at;
     card->device = comm->device;
     card->blocks = comm->params.zero_sm ? 0 : comm->most_lanes;
     card->settings = peal_hash64(same, sizeof same);
+    card->group = cuda_group_card(comm);
+    card->nic_key = comm->nic_key;
     CUDA_TRY(comm->cuda, diag, device_uuid, &card->uuid, (cu_device)comm->device);
-    PEAL_TRY(cuda_block_export(comm->cuda, &comm->arena, comm->params.share, &card->memory, &m->fd,
-                               diag));
-    if (comm->params.share != PEAL_CUDA_SHARE_FD)
+    PEAL_TRY(cuda_block_export(comm->cuda, &comm->arena, &card->memory, &m->parcel.fd, diag));
+    if (m->parcel.fd < 0)
         return PEAL_OK;
     PEAL_TRY(cuda_pass_open(&m->pass, diag));
     memcpy(card->socket, m->pass.name, sizeof card->socket);
     return PEAL_OK;
 }
 
+static void forget_descriptors(const struct peal_cuda_comm *comm, struct cuda_parcel *parcel)
+{
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        if (parcel->fds[r] >= 0)
+            (void)close(parcel->fds[r]);
+        parcel->fds[r] = -1;
+    }
+    if (parcel->fd >= 0)
+        (void)close(parcel->fd);
+    parcel->fd = -1;
+}
+
 static peal_status show_memory(struct peal_cuda_comm *comm, struct meeting *m, peal_diag *diag)
 {
-    PEAL_TRY(check_settings(comm, m->cards, diag));
-    if (comm->params.share == PEAL_CUDA_SHARE_FD) {
+    struct cuda_parcel *parcel = &m->parcel;
+    if (parcel->fd >= 0) {
         for (uint32_t r = 0; r < comm->nranks; r++)
-            m->wants[r] = is_near(comm, r) && !same_process(&m->cards[r], &m->mine);
-        PEAL_TRY(cuda_pass_all(comm, &m->pass, m->fd, m->cards, m->wants, m->fds, diag));
+            parcel->sends[r] = parcel->wants[r] =
+                is_near(comm, r) && !same_process(&m->cards[r], &m->mine);
+        PEAL_TRY(cuda_pass_all(comm, &m->pass, m->cards, parcel, diag));
     }
-    PEAL_TRY(reach_all(comm, m->cards, m->fds, diag));
-    return cuda_kernel_fits(comm, lanes_here(comm, m->cards), diag);
+    return reach_all(comm, m->cards, parcel->fds, diag);
+}
+
+/* ---- the multicast object: the first rank's, shown to all others */
+
+static peal_status take_object(struct peal_cuda_comm *comm, struct meeting *m, peal_diag *diag)
+{
+    struct cuda_parcel *parcel = &m->parcel;
+    if (m->mine.memory.types & CU_HANDLE_FD) {
+        for (uint32_t r = 0; r < comm->nranks; r++) {
+            parcel->sends[r] = comm->rank == 0 && r != 0 && is_near(comm, r);
+            parcel->wants[r] = comm->rank != 0 && r == 0 && is_near(comm, r);
+        }
+        PEAL_TRY(cuda_pass_all(comm, &m->pass, m->cards, parcel, diag));
+    }
+    return cuda_group_join(comm, &m->more[0].memory, parcel->fds[0], diag);
+}
+
+/* Its descriptor takes the way of the arenas'; by then all have got those. */
+static peal_status join_group(struct peal_cuda_comm *comm, struct meeting *m, peal_status status,
+                              peal_diag *diag)
+{
+    struct cuda_card mine = {.status = PEAL_OK};
+    forget_descriptors(comm, &m->parcel);
+    if (status == PEAL_OK && comm->rank == 0)
+        status = cuda_group_create(comm, &mine.memory, &m->parcel.fd, diag);
+    PEAL_TRY(agree(comm, &mine, m->more, status, diag));
+    status = take_object(comm, m, diag);
+    PEAL_TRY(agree(comm, &mine, m->more, status, diag));
+    return cuda_group_bind(comm, diag);
 }
 
 static peal_status meet(struct peal_cuda_comm *comm, struct meeting *m, peal_status status,
                         peal_diag *diag)
 {
+    int joins = 0;
     if (status == PEAL_OK)
         status = make_card(comm, m, diag);
     PEAL_TRY(agree(comm, &m->mine, m->cards, status, diag));
     comm->met = 1;
-    return show_memory(comm, m, diag);
+    PEAL_TRY(check_settings(comm, m->cards, diag));
+    PEAL_TRY(cuda_group_check(comm, m->cards, &joins, diag));
+    status = show_memory(comm, m, diag);
+    if (status == PEAL_OK)
+        status = cuda_kernel_fits(comm, lanes_here(comm, m->cards), diag);
+    return joins ? join_group(comm, m, status, diag) : status;
+}
+
+static int make_meeting(const struct peal_cuda_comm *comm, struct meeting *m)
+{
+    size_t n = comm->nranks;
+    m->pass.socket = -1;
+    m->parcel.fd = -1;
+    m->cards = peal_calloc(comm->ctx, n, sizeof *m->cards);
+    m->more = peal_calloc(comm->ctx, n, sizeof *m->more);
+    m->parcel.fds = peal_calloc(comm->ctx, n, sizeof *m->parcel.fds);
+    m->parcel.sends = peal_calloc(comm->ctx, n, 1);
+    m->parcel.wants = peal_calloc(comm->ctx, n, 1);
+    for (size_t r = 0; m->parcel.fds && r < n; r++)
+        m->parcel.fds[r] = -1;
+    return m->cards && m->more && m->parcel.fds && m->parcel.sends && m->parcel.wants;
 }
 
 peal_status cuda_meet(struct peal_cuda_comm *comm, peal_status status, peal_diag *diag)
 {
     size_t n = comm->nranks;
-    struct meeting m = {.pass = {.socket = -1}, .fd = -1};
-    m.cards = peal_calloc(comm->ctx, n, sizeof *m.cards);
-    m.fds = peal_calloc(comm->ctx, n, sizeof *m.fds);
-    m.wants = peal_calloc(comm->ctx, n, sizeof *m.wants);
-    int all = m.cards && m.fds && m.wants;
-    for (size_t r = 0; all && r < n; r++)
-        m.fds[r] = -1;
-    status = all ? meet(comm, &m, status, diag) : peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
-    for (size_t r = 0; all && r < n; r++)
-        if (m.fds[r] >= 0)
-            (void)close(m.fds[r]);
-    if (m.fd >= 0)
-        (void)close(m.fd);
+    struct meeting m;
+    memset(&m, 0, sizeof m);
+    if (make_meeting(comm, &m))
+        status = meet(comm, &m, status, diag);
+    else
+        status = peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
+    if (m.parcel.fds)
+        forget_descriptors(comm, &m.parcel);
     cuda_pass_close(&m.pass);
     peal_free(comm->ctx, m.cards, n * sizeof *m.cards);
-    peal_free(comm->ctx, m.fds, n * sizeof *m.fds);
-    peal_free(comm->ctx, m.wants, n * sizeof *m.wants);
+    peal_free(comm->ctx, m.more, n * sizeof *m.more);
+    peal_free(comm->ctx, m.parcel.fds, n * sizeof *m.parcel.fds);
+    peal_free(comm->ctx, m.parcel.sends, n);
+    peal_free(comm->ctx, m.parcel.wants, n);
     return status;
 }
 

@@ -8,14 +8,10 @@
 
 #include <string.h>
 
-static struct cu_mem_prop prop_of(uint32_t device, peal_cuda_share share)
-{
-    struct cu_mem_prop prop = {.type = CU_MEM_PINNED,
-                               .handle_types = share == PEAL_CUDA_SHARE_FABRIC ? CU_HANDLE_FABRIC
-                                                                               : CU_HANDLE_FD,
-                               .location = {CU_LOCATION_DEVICE, (int)device}};
-    return prop;
-}
+#define CU_HANDLE_ANY (CU_HANDLE_FD | CU_HANDLE_FABRIC)
+#define PLAIN_GRAIN                                                                                \
+    (2u << 20) /* what a handle of CUDA IPC shows is whole pages: no others' data                  \
+                */
 
 /* ---- mapping handles */
 
@@ -28,46 +24,76 @@ peal_status cuda_block_allow(const struct peal_cuda *cuda, const struct cuda_blo
     return CUDA_DO(cuda, diag, set_access, block->at, block->bytes, &access, 1);
 }
 
-/* Of a handle of this process, which the block takes over; it is freed on errors. */
-static peal_status map_handle(const struct peal_cuda *cuda, uint32_t device,
-                              struct cuda_block *block, peal_diag *diag)
+peal_status cuda_block_map(const struct peal_cuda *cuda, uint32_t device, struct cuda_block *block,
+                           peal_diag *diag)
 {
     cu_ptr at = 0;
-    block->kind = CUDA_VMM;
-    peal_status status = CUDA_DO(cuda, diag, reserve, &at, block->bytes, 0, 0, 0);
-    if (status == PEAL_OK) {
-        status = CUDA_DO(cuda, diag, map, at, block->bytes, 0, block->handle, 0);
-        if (status == PEAL_OK)
-            block->at = at;
-        else
-            (void)cuda->call.unreserve(at, block->bytes);
+    CUDA_TRY(cuda, diag, reserve, &at, block->bytes, 0, 0, 0);
+    peal_status status = CUDA_DO(cuda, diag, map, at, block->bytes, 0, block->handle, 0);
+    if (status != PEAL_OK) {
+        (void)cuda->call.unreserve(at, block->bytes);
+        return status;
     }
-    if (status == PEAL_OK)
-        status = cuda_block_allow(cuda, block, device, diag);
-    if (status != PEAL_OK)
-        cuda_block_free(cuda, block);
-    return status;
+    block->at = at;
+    return cuda_block_allow(cuda, block, device, diag);
 }
 
 /* ---- making */
 
-static peal_status make_vmm(const struct peal_cuda *cuda, uint32_t device, size_t bytes,
-                            peal_cuda_share share, struct cuda_block *block, peal_diag *diag)
+/* Of memory that may be bound to a multicast object, also that one's. */
+static peal_status grain_of(const struct peal_cuda *cuda, const struct cu_mem_prop *prop,
+                            size_t *grain, peal_diag *diag)
+{
+    size_t more = 0;
+    struct cu_multicast_prop group = {.devices = 2,
+                                      .handle_types = (unsigned long long)prop->handle_types};
+    CUDA_TRY(cuda, diag, granularity, grain, prop, CU_GRANULARITY_RECOMMENDED);
+    group.bytes = *grain;
+    if (cuda->call.multicast_granularity &&
+        cuda_attribute(cuda, (uint32_t)prop->location.id, CU_ATTR_MULTICAST))
+        CUDA_TRY(cuda, diag, multicast_granularity, &more, &group, CU_MULTICAST_MINIMUM);
+    *grain = more > *grain ? more : *grain; /* powers of two, both */
+    return PEAL_OK;
+}
+
+/* Where fabric handles are asked for besides, and not granted, it is without. */
+static peal_status create(const struct peal_cuda *cuda, struct cu_mem_prop *prop,
+                          struct cuda_block *block, peal_diag *diag)
+{
+    cu_result result = cuda->call.create(&block->handle, block->bytes, prop, 0);
+    if (prop->handle_types == CU_HANDLE_ANY &&
+        (result == CU_NOT_PERMITTED || result == CU_NOT_SUPPORTED)) {
+        prop->handle_types = CU_HANDLE_FD;
+        result = cuda->call.create(&block->handle, block->bytes, prop, 0);
+    }
+    PEAL_TRY(cuda_check(cuda, result, "create", diag));
+    block->kind = CUDA_VMM;
+    block->types = prop->handle_types;
+    return PEAL_OK;
+}
+
+static peal_status make_vmm(const struct peal_cuda *cuda, uint32_t device, size_t bytes, int types,
+                            struct cuda_block *block, peal_diag *diag)
 {
     size_t grain = 0;
-    struct cu_mem_prop prop = prop_of(device, share);
+    struct cu_mem_prop prop = {.type = CU_MEM_PINNED,
+                               .handle_types = types,
+                               .location = {CU_LOCATION_DEVICE, (int)device}};
     prop.gpu_direct_rdma = cuda_attribute(cuda, device, CU_ATTR_RDMA_VMM) != 0;
-    CUDA_TRY(cuda, diag, granularity, &grain, &prop, CU_GRANULARITY_RECOMMENDED);
+    PEAL_TRY(grain_of(cuda, &prop, &grain, diag));
     if (grain == 0 || bytes > SIZE_MAX - grain)
         return peal_fail(diag, PEAL_ERR_MEMORY, "%zu bytes of device memory", bytes);
     block->bytes = (bytes + grain - 1) / grain * grain;
-    CUDA_TRY(cuda, diag, create, &block->handle, block->bytes, &prop, 0);
-    return map_handle(cuda, device, block, diag);
+    PEAL_TRY(create(cuda, &prop, block, diag));
+    return cuda_block_map(cuda, device, block, diag);
 }
 
 static peal_status make_plain(const struct peal_cuda *cuda, size_t bytes, struct cuda_block *block,
                               peal_diag *diag)
 {
+    if (bytes > SIZE_MAX - PLAIN_GRAIN)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "%zu bytes of device memory", bytes);
+    bytes = (bytes + PLAIN_GRAIN - 1) / PLAIN_GRAIN * PLAIN_GRAIN;
     CUDA_TRY(cuda, diag, mem_alloc, &block->at, bytes);
     block->kind = CUDA_PLAIN;
     block->bytes = bytes;
@@ -88,15 +114,13 @@ static peal_status zero(const struct peal_cuda *cuda, const struct cuda_block *b
 }
 
 peal_status cuda_block_make(const struct peal_cuda *cuda, uint32_t device, size_t bytes,
-                            size_t clear, peal_cuda_share share, struct cuda_block *block,
-                            peal_diag *diag)
+                            size_t clear, int types, struct cuda_block *block, peal_diag *diag)
 {
     memset(block, 0, sizeof *block);
-    if (share == PEAL_CUDA_SHARE_FD || share == PEAL_CUDA_SHARE_FABRIC)
-        PEAL_TRY(make_vmm(cuda, device, bytes, share, block, diag));
-    else
-        PEAL_TRY(make_plain(cuda, bytes, block, diag));
-    peal_status status = zero(cuda, block, clear, diag);
+    peal_status status = types ? make_vmm(cuda, device, bytes, types, block, diag)
+                               : make_plain(cuda, bytes, block, diag);
+    if (status == PEAL_OK && clear)
+        status = zero(cuda, block, clear, diag);
     if (status != PEAL_OK)
         cuda_block_free(cuda, block);
     return status;
@@ -121,47 +145,59 @@ void cuda_block_free(const struct peal_cuda *cuda, struct cuda_block *block)
 /* ---- to and from other processes */
 
 peal_status cuda_block_export(const struct peal_cuda *cuda, const struct cuda_block *block,
-                              peal_cuda_share share, struct cuda_export *to, int *fd,
-                              peal_diag *diag)
+                              struct cuda_export *to, int *fd, peal_diag *diag)
 {
+    struct cu_ipc_handle handle;
     memset(to, 0, sizeof *to);
-    to->share = (uint32_t)share;
+    to->types = (uint32_t)block->types;
     to->bytes = block->bytes;
     *fd = -1;
-    if (share == PEAL_CUDA_SHARE_FD)
-        return CUDA_DO(cuda, diag, export_handle, fd, block->handle, CU_HANDLE_FD, 0);
-    if (share == PEAL_CUDA_SHARE_FABRIC)
-        return CUDA_DO(cuda, diag, export_handle, to->handle, block->handle, CU_HANDLE_FABRIC, 0);
-    struct cu_ipc_handle handle;
+    if (block->types & CU_HANDLE_FABRIC)
+        CUDA_TRY(cuda, diag, export_handle, to->handle, block->handle, CU_HANDLE_FABRIC, 0);
+    if (block->types & CU_HANDLE_FD)
+        CUDA_TRY(cuda, diag, export_handle, fd, block->handle, CU_HANDLE_FD, 0);
+    if (block->types)
+        return PEAL_OK;
     CUDA_TRY(cuda, diag, ipc_get, &handle, block->at);
     memcpy(to->handle, &handle, sizeof to->handle);
     return PEAL_OK;
 }
 
-static peal_status import_vmm(const struct peal_cuda *cuda, const struct cuda_export *from, int fd,
-                              uint32_t device, struct cuda_block *block, peal_diag *diag)
+peal_status cuda_handle_import(const struct peal_cuda *cuda, const struct cuda_export *from, int fd,
+                               struct cuda_block *block, peal_diag *diag)
 {
-    int fabric = from->share == PEAL_CUDA_SHARE_FABRIC;
     struct cu_fabric_handle handle;
     memcpy(&handle, from->handle, sizeof handle);
     /* A descriptor is passed as if it were a pointer. */
-    void *os = fabric ? (void *)&handle : (void *)(intptr_t)fd;
-    block->bytes = (size_t)from->bytes;
+    void *os = fd < 0 ? (void *)&handle : (void *)(intptr_t)fd;
+    memset(block, 0, sizeof *block);
     CUDA_TRY(cuda, diag, import_handle, &block->handle, os,
-             fabric ? CU_HANDLE_FABRIC : CU_HANDLE_FD);
-    return map_handle(cuda, device, block, diag);
+             fd < 0 ? CU_HANDLE_FABRIC : CU_HANDLE_FD);
+    block->kind = CUDA_VMM;
+    block->bytes = (size_t)from->bytes;
+    return PEAL_OK;
+}
+
+static peal_status open_ipc(const struct peal_cuda *cuda, const struct cuda_export *from,
+                            struct cuda_block *block, peal_diag *diag)
+{
+    struct cu_ipc_handle handle;
+    memcpy(&handle, from->handle, sizeof handle);
+    memset(block, 0, sizeof *block);
+    CUDA_TRY(cuda, diag, ipc_open, &block->at, handle, CU_IPC_LAZY_PEER);
+    block->kind = CUDA_IPC;
+    block->bytes = (size_t)from->bytes;
+    return PEAL_OK;
 }
 
 peal_status cuda_block_import(const struct peal_cuda *cuda, const struct cuda_export *from, int fd,
                               uint32_t device, struct cuda_block *block, peal_diag *diag)
 {
-    memset(block, 0, sizeof *block);
-    if (from->share != PEAL_CUDA_SHARE_IPC)
-        return import_vmm(cuda, from, fd, device, block, diag);
-    struct cu_ipc_handle handle;
-    memcpy(&handle, from->handle, sizeof handle);
-    CUDA_TRY(cuda, diag, ipc_open, &block->at, handle, CU_IPC_LAZY_PEER);
-    block->kind = CUDA_IPC;
-    block->bytes = (size_t)from->bytes;
-    return PEAL_OK;
+    if (!from->types)
+        return open_ipc(cuda, from, block, diag);
+    PEAL_TRY(cuda_handle_import(cuda, from, fd, block, diag));
+    peal_status status = cuda_block_map(cuda, device, block, diag);
+    if (status != PEAL_OK)
+        cuda_block_free(cuda, block);
+    return status;
 }

@@ -2,8 +2,8 @@
 /*
  * The kernel's orders, as work of streams.
  *
- *   ce          a copy on one of the copy engines' streams; the same stream writes what the kernel
- *               waits for, and the semaphores that follow
+ *   ce          a copy on one of the copy engines' streams, all pieces of a transfer together; the
+ *               same stream writes what the kernel waits for, and the semaphores that follow
  *   staged      down to pinned memory on one stream, up from it on another, in two buffers by turns
  *   rdma, tcp   to a rank of another host: cuda_far.h; between ranks of one host, as in plans for
  *               several hosts that one runs: as staged
@@ -51,7 +51,8 @@ peal_status cuda_orders_make(struct cuda_service *service, peal_diag *diag)
                          "this device lacks");
     service->raised_by = peal_calloc(comm->ctx, sems, sizeof *service->raised_by);
     service->raised_as = peal_calloc(comm->ctx, sems, sizeof *service->raised_as);
-    if (!service->raised_by || !service->raised_as)
+    service->copies = peal_calloc(comm->ctx, comm->most_lanes, sizeof *service->copies);
+    if (!service->raised_by || !service->raised_as || !service->copies)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     for (size_t i = 0; i < sems; i++)
         service->raised_by[i] = CUDA_NOWHERE;
@@ -63,11 +64,9 @@ peal_status cuda_orders_make(struct cuda_service *service, peal_diag *diag)
 }
 
 /* Streams are empty, or their comm has failed and they are let end. */
-void cuda_orders_free(struct cuda_service *service)
+static void free_streams(struct cuda_service *service)
 {
-    struct peal_cuda_comm *comm = service->comm;
-    const struct cuda_calls *call = &comm->cuda->call;
-    size_t sems = (size_t)comm->nranks * comm->layout.nsems;
+    const struct cuda_calls *call = &service->comm->cuda->call;
     for (unsigned i = 0; i < CUDA_STREAMS; i++)
         if (service->stream[i]) {
             (void)call->stream_synchronize(service->stream[i]);
@@ -81,8 +80,17 @@ void cuda_orders_free(struct cuda_service *service)
     }
     if (service->bounce)
         (void)call->host_free(service->bounce);
+}
+
+void cuda_orders_free(struct cuda_service *service, int entered)
+{
+    struct peal_cuda_comm *comm = service->comm;
+    size_t sems = (size_t)comm->nranks * comm->layout.nsems;
+    if (entered)
+        free_streams(service);
     peal_free(comm->ctx, service->raised_by, sems * sizeof *service->raised_by);
     peal_free(comm->ctx, service->raised_as, sems * sizeof *service->raised_as);
+    peal_free(comm->ctx, service->copies, comm->most_lanes * sizeof *service->copies);
 }
 
 /* ---- places */
@@ -182,18 +190,19 @@ static peal_status end_transfer(struct cuda_service *service, uint32_t lane,
 }
 
 /* Within this host. */
-static peal_status move_near(struct cuda_service *service, uint32_t stream,
+static peal_status move_near(struct cuda_service *service, uint32_t lane, uint32_t stream,
                              const struct dev_order *order, peal_diag *diag)
 {
     const struct peal_cuda *cuda = service->comm->cuda;
     cu_ptr from, to;
     PEAL_TRY(resolve(service, order->src_space, order->src_rank, order->src, &from, diag));
     PEAL_TRY(resolve(service, order->dst_space, order->dst_rank, order->dst, &to, diag));
+    if (!is_staged(order->engine))
+        return cuda_copies_add(cuda, &service->copies[lane], to, from, (size_t)order->bytes,
+                               service->stream[stream], diag);
     if (!order->bytes || to == from)
         return PEAL_OK;
-    if (is_staged(order->engine))
-        return stage(service, to, from, order->bytes, diag);
-    return CUDA_DO(cuda, diag, copy, to, from, (size_t)order->bytes, service->stream[stream]);
+    return stage(service, to, from, order->bytes, diag);
 }
 
 static peal_status do_move(struct cuda_service *service, uint32_t lane,
@@ -207,9 +216,11 @@ static peal_status do_move(struct cuda_service *service, uint32_t lane,
     if (cuda_line_of(far, order->dst_rank))
         cuda_far_move(far, lane, order);
     else
-        PEAL_TRY(move_near(service, stream, order, diag));
+        PEAL_TRY(move_near(service, lane, stream, order, diag));
     if (order->flags & DEV_ORDER_MORE)
         return PEAL_OK;
+    PEAL_TRY(cuda_copies_flush(service->comm->cuda, &service->copies[lane], service->stream[stream],
+                               diag));
     if (far && cuda_far_end(service, lane, order, stream, &status, diag))
         return status;
     return end_transfer(service, lane, order, stream, diag);

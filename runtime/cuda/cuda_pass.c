@@ -78,7 +78,17 @@ static int send_one(const struct cuda_pass *pass, const char *name, uint32_t ran
     return errno == EAGAIN || errno == ENOBUFS || errno == EINTR ? 0 : -1;
 }
 
-/* Takes a message apart; gives the descriptor, -1 for none, and the sender's pid. */
+static void close_all(const struct cmsghdr *head)
+{
+    size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; i++) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
+        (void)close(fd);
+    }
+}
+
+/* Takes a message apart; gives the descriptor, -1 for none or several, and the sender's pid. */
 static int take_apart(struct msghdr *message, uint32_t *pid)
 {
     int fd = -1;
@@ -90,15 +100,19 @@ static int take_apart(struct msghdr *message, uint32_t *pid)
             memcpy(&who, CMSG_DATA(head), sizeof who);
             *pid = (uint32_t)who.pid;
         }
-        if (head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof fd))
+        if (head->cmsg_type != SCM_RIGHTS)
+            continue;
+        if (head->cmsg_len == CMSG_LEN(sizeof fd) && fd < 0)
             memcpy(&fd, CMSG_DATA(head), sizeof fd);
+        else
+            close_all(head);
     }
     return fd;
 }
 
 /* 1: a descriptor came; 0: nothing has come, or what nobody asked for. */
 static int receive_one(const struct peal_cuda_comm *comm, const struct cuda_pass *pass,
-                       const struct cuda_card *cards, const uint8_t *wants, int *fds)
+                       const struct cuda_card *cards, const struct cuda_parcel *parcel)
 {
     union control control;
     uint32_t rank = 0, pid = 0;
@@ -111,10 +125,10 @@ static int receive_one(const struct peal_cuda_comm *comm, const struct cuda_pass
     if (got < 0)
         return 0;
     int fd = take_apart(&message, &pid);
-    int known = got == (ssize_t)sizeof rank && rank < comm->nranks && wants[rank] &&
-                cards[rank].pid == pid && fds[rank] < 0;
+    int known = got == (ssize_t)sizeof rank && rank < comm->nranks && parcel->wants[rank] &&
+                cards[rank].pid == pid && parcel->fds[rank] < 0;
     if (known && fd >= 0) {
-        fds[rank] = fd;
+        parcel->fds[rank] = fd;
         return 1;
     }
     if (fd >= 0)
@@ -122,19 +136,20 @@ static int receive_one(const struct peal_cuda_comm *comm, const struct cuda_pass
     return 0;
 }
 
-peal_status cuda_pass_all(struct peal_cuda_comm *comm, const struct cuda_pass *pass, int fd,
-                          const struct cuda_card *cards, const uint8_t *wants, int *fds,
+peal_status cuda_pass_all(struct peal_cuda_comm *comm, const struct cuda_pass *pass,
+                          const struct cuda_card *cards, const struct cuda_parcel *parcel,
                           peal_diag *diag)
 {
     uint32_t to = 0, missing = 0;
     uint64_t deadline = rt_now_ns() + (uint64_t)comm->host->timeout_ms * 1000000u;
     for (uint32_t r = 0; r < comm->nranks; r++)
-        missing += wants[r];
+        missing += parcel->wants[r];
     while (missing || to < comm->nranks) {
-        int moved = receive_one(comm, pass, cards, wants, fds);
+        int moved = receive_one(comm, pass, cards, parcel);
         missing -= (uint32_t)moved;
         if (to < comm->nranks) {
-            int sent = wants[to] ? send_one(pass, cards[to].socket, comm->rank, fd) : 1;
+            int sent =
+                parcel->sends[to] ? send_one(pass, cards[to].socket, comm->rank, parcel->fd) : 1;
             if (sent < 0)
                 return peal_fail(diag, PEAL_ERR_PEER, "memory could not be shown to rank %u: %s",
                                  to, strerror(errno));

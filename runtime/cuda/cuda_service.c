@@ -57,6 +57,19 @@ void cuda_read_report(const struct peal_cuda_comm *comm)
         .lane = report->lane, .step = report->step, .culprit = report->culprit};
     if (status == DEV_REPORT_MISMATCH)
         fail(comm, PEAL_ERR_MISMATCH, RT_FINE, &blocked);
+    if (status == DEV_REPORT_BROKEN)
+        fail(comm, PEAL_ERR_PEER, RT_BROKEN, &blocked);
+}
+
+/* What is under way to others' memory is over before this rank's kernel ends, behind which they may
+ * take that memory away. */
+static void drain(struct cuda_service *service)
+{
+    const struct cuda_calls *call = &service->comm->cuda->call;
+    for (unsigned i = 0; i < CUDA_STREAMS && !service->drained; i++)
+        if (service->stream[i])
+            (void)call->stream_synchronize(service->stream[i]);
+    service->drained = 1;
 }
 
 /* Lets everything end: kernels by their flag; streams by cells that are beyond every count, again
@@ -65,6 +78,7 @@ static void release(struct cuda_service *service)
 {
     struct peal_cuda_comm *comm = service->comm;
     uint64_t bytes = cuda_zero_bytes(comm->nranks, comm->layout.nsems);
+    drain(service);
     __atomic_store_n(&comm->port->abort, 1, __ATOMIC_RELEASE);
     if (atomic_load_explicit(&comm->words->busy, memory_order_relaxed) == 0)
         return;
@@ -105,7 +119,10 @@ static void look(struct cuda_service *service)
     atomic_store_explicit(&host->board->call, signs[0], memory_order_release);
     atomic_store_explicit(&host->board->done, signs[1], memory_order_release);
     cuda_read_report(service->comm);
-    if (!is_under_way(signs))
+    int under_way = is_under_way(signs);
+    atomic_store_explicit(&host->board->held_up, !under_way && cuda_beside_busy(service->comm),
+                          memory_order_relaxed);
+    if (!under_way)
         return;
     host->polls = still ? host->polls + 1 : 1;
     host->polls = host->polls ? host->polls : 1;
@@ -183,6 +200,7 @@ static void *run(void *argument)
     int mode = CU_CAPTURE_RELAXED; /* what others capture is no concern of this thread */
     if (cuda_enter(comm, NULL) != PEAL_OK) {
         peal_cuda_comm_abort(comm);
+        __atomic_store_n(&comm->port->abort, 1, __ATOMIC_RELEASE);
         return NULL;
     }
     (void)comm->cuda->call.capture_mode(&mode);
@@ -222,10 +240,10 @@ void cuda_service_stop(struct peal_cuda_comm *comm)
     atomic_store_explicit(&comm->host->board->done,
                           __atomic_load_n(&comm->port->done, __ATOMIC_ACQUIRE),
                           memory_order_release);
-    if (cuda_enter(comm, NULL) == PEAL_OK) {
-        cuda_orders_free(service);
+    int entered = cuda_enter(comm, NULL) == PEAL_OK;
+    cuda_orders_free(service, entered);
+    if (entered)
         cuda_leave(comm);
-    }
     peal_free(comm->ctx, service, sizeof *service);
     comm->service = NULL;
 }

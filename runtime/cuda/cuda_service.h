@@ -23,12 +23,14 @@ struct cuda_service {
     pthread_t thread;
     int started;
     _Atomic int stop;
-    int orders; /* some plan of this rank hands steps to the host */
+    int drained; /* the comm has failed, and its streams are empty */
+    int orders;  /* some plan of this rank hands steps to the host */
     cu_handle stream[CUDA_STREAMS];
     uint32_t head[DEV_LANES];                /* orders taken */
     uint32_t carrier[DEV_LANES][DEV_EVENTS]; /* the stream of an event's last transfer */
-    uint32_t *raised_by; /* by semaphore: the stream of the last signal, CUDA_NOWHERE; */
-    uint32_t *raised_as; /* and its count */
+    struct cuda_copies *copies; /* of lanes: pieces of a transfer, until its last one is there */
+    uint32_t *raised_by;        /* by semaphore: the stream of the last signal, CUDA_NOWHERE; */
+    uint32_t *raised_as;        /* and its count */
     /* staged: two buffers, filled and emptied by turns */
     char *bounce;
     cu_handle down_done[2];
@@ -43,7 +45,8 @@ struct cuda_service {
 
 /* ---- cuda_orders.c */
 peal_status cuda_orders_make(struct cuda_service *service, peal_diag *diag);
-void cuda_orders_free(struct cuda_service *service);
+/* entered: with the context current; else what is the host's alone. */
+void cuda_orders_free(struct cuda_service *service, int entered);
 /* Takes what there is; gives how many orders. A driver's error ends it. */
 peal_status cuda_orders_poll(struct cuda_service *service, uint32_t *taken, peal_diag *diag);
 

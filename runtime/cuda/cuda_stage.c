@@ -68,11 +68,12 @@ static peal_status copy_reached(const struct peal_cuda_comm *comm, const struct 
                                 peal_diag *diag)
 {
     const struct plan_held *part = reach == RT_REACH_IN ? &row->in : &row->out;
+    uint32_t any = reach == RT_REACH_IN ? CUDA_REACH_IN : CUDA_REACH_OUT;
     uint32_t before = reach == RT_REACH_IN ? 0 : row->in.blocks;
     for (uint32_t i = 0; i < part->blocks; i++) {
         uint32_t block = row->listed ? row->listed[before + i] : part->first + i * part->stride;
         uint64_t at = i * row->block_bytes;
-        PEAL_TRY(copy_block(comm, row, block, reach, to + at, from + at, stream, diag));
+        PEAL_TRY(copy_block(comm, row, block, any, to + at, from + at, stream, diag));
     }
     return PEAL_OK;
 }
@@ -87,7 +88,8 @@ peal_status cuda_stage(struct peal_cuda_comm *comm, const struct rt_row *row, ui
         return PEAL_OK;
     PEAL_TRY(reserve(comm, most * row->block_bytes, diag));
     comm->staged_turn ^= 1;
-    comm->staged_calls += (row->reach & what) != 0;
+    comm->staged_calls += (row->reach & (what & RT_REACH_IN ? CUDA_REACH_IN : 0)) ||
+                          (row->reach & (what & RT_REACH_OUT ? CUDA_REACH_OUT : 0));
     if (what & RT_REACH_OUT)
         buffers->shared_out = area(comm, 1);
     /* Blocks that are filled up to a length that only the device knows come back whole: with what

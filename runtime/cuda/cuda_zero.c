@@ -29,7 +29,7 @@ static const char *why_not(const struct peal_plan *plan, uint32_t rank,
         return NULL;
     if (step->op != PLAN_COPY && step->op != PLAN_PUT && step->op != PLAN_GET)
         return "it reduces or converts";
-    if (step->engine == PEAL_ENGINE_RDMA || step->engine == PEAL_ENGINE_TCP)
+    if (peal_plan_engine_nets(step->engine))
         return "it goes over the network";
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
         if (program->operands[step->operands + i].buffer == PLAN_BUF_PACKET)
@@ -118,6 +118,7 @@ static peal_status keep_row(const struct peal_cuda_comm *comm, const struct peal
     size_t lanes = 0, steps = 0;
     const char *why = row_why(plan);
     zero->most = most_blocks(plan);
+    zero->posts = cuda_nic_posts(plan) != 0;
     if (why) {
         peal_copy_text(zero->why, sizeof zero->why, why);
         return PEAL_OK;
@@ -175,7 +176,7 @@ static void free_row(const struct peal_cuda_comm *comm, struct cuda_zero_row *ze
     peal_free(comm->ctx, zero->turns, zero->turns_capacity * sizeof *zero->turns);
 }
 
-void cuda_zero_free(struct peal_cuda_comm *comm)
+void cuda_zero_free(struct peal_cuda_comm *comm, int entered)
 {
     uint32_t rows = comm->host ? comm->host->nrows : 0;
     for (uint32_t i = 0; comm->zero && i < rows; i++)
@@ -183,10 +184,10 @@ void cuda_zero_free(struct peal_cuda_comm *comm)
     peal_free(comm->ctx, comm->zero, rows * sizeof *comm->zero);
     peal_free(comm->ctx, comm->counted,
               2 * (size_t)comm->nranks * comm->layout.nsems * sizeof *comm->counted);
-    for (uint32_t i = 0; i < CUDA_QUEUES_MAX; i++)
+    for (uint32_t i = 0; entered && i < CUDA_QUEUES_MAX; i++)
         if (comm->queue[i])
             (void)comm->cuda->call.stream_destroy(comm->queue[i]);
-    for (uint32_t i = 0; i <= CUDA_QUEUES_MAX; i++)
+    for (uint32_t i = 0; entered && i <= CUDA_QUEUES_MAX; i++)
         if (comm->forked[i])
             (void)comm->cuda->call.event_destroy(comm->forked[i]);
 }
@@ -368,21 +369,19 @@ static uint64_t tile_of(const struct rt_row *row, const struct rt_step *step, ui
 static peal_status move(struct zero_call *call, const struct rt_step *step, uint32_t trip)
 {
     const struct peal_cuda *cuda = call->comm->cuda;
+    struct cuda_copies *copies = &call->comm->copies;
     const struct rt_operand *operand = call->row->operands + step->operands;
     PEAL_TRY(flush(call));
     for (uint32_t nth = 0; nth <= step->more; nth++, operand += step->nsrc + step->ndst) {
         uint64_t offset;
         uint64_t bytes = tile_of(call->row, step, nth, trip, &offset);
-        if (bytes == 0)
-            continue;
         cu_ptr from = operand_at(call, &operand[0], trip, offset);
         for (uint32_t i = 0; i < step->ndst; i++) {
             cu_ptr to = operand_at(call, &operand[step->nsrc + i], trip, offset);
-            if (to != from)
-                CUDA_TRY(cuda, call->diag, copy, to, from, (size_t)bytes, call->now);
+            PEAL_TRY(cuda_copies_add(cuda, copies, to, from, (size_t)bytes, call->now, call->diag));
         }
     }
-    return PEAL_OK;
+    return cuda_copies_flush(cuda, copies, call->now, call->diag);
 }
 
 /* ---- signals and waits: counted from the call's begin */
@@ -472,6 +471,36 @@ static peal_status join_queues(struct zero_call *call)
     return PEAL_OK;
 }
 
+/* Its queues are part of the stream's capture. */
+static peal_status look_for_capture(struct zero_call *call)
+{
+    int capturing = CU_CAPTURE_NONE;
+    CUDA_TRY(call->comm->cuda, call->diag, stream_capturing, call->stream, &capturing);
+    call->comm->copies.single = capturing != CU_CAPTURE_NONE;
+    return PEAL_OK;
+}
+
+static peal_status give_all(struct zero_call *call, struct cuda_zero_row *zero)
+{
+    PEAL_TRY(enter(call));
+    PEAL_TRY(fork_queues(call));
+    for (uint32_t i = 0; i < zero->nturns; i++)
+        PEAL_TRY(run_turn(call, &zero->turns[i]));
+    PEAL_TRY(join_queues(call));
+    return leave(call);
+}
+
+/* A call of which the driver took a part only: behind that it is over, for those who wait for it.
+ */
+static void give_up(struct zero_call *call)
+{
+    struct peal_cuda_comm *comm = call->comm;
+    struct cu_mem_op op = {.operation = CU_OP_WRITE_32,
+                           .address = word_at(comm, offsetof(struct cuda_words, busy))};
+    comm->nops = 0;
+    (void)comm->cuda->call.mem_ops(call->stream, 1, &op, 0);
+}
+
 peal_status cuda_zero_call(struct peal_cuda_comm *comm, struct rt_row *row,
                            const struct cuda_buffers *buffers, cu_handle stream, peal_diag *diag)
 {
@@ -485,14 +514,13 @@ peal_status cuda_zero_call(struct peal_cuda_comm *comm, struct rt_row *row,
                              .diag = diag};
     PEAL_TRY(cuda_order(comm, zero, row->trips, diag));
     memset(comm->counted, 0, 2 * (size_t)comm->nranks * comm->layout.nsems * sizeof *comm->counted);
-    comm->nops = 0;
+    comm->nops = comm->copies.count = 0;
+    PEAL_TRY(look_for_capture(&call));
     rt_begin(comm->host, row);
-    PEAL_TRY(enter(&call));
-    PEAL_TRY(fork_queues(&call));
-    for (uint32_t i = 0; i < zero->nturns; i++)
-        PEAL_TRY(run_turn(&call, &zero->turns[i]));
-    PEAL_TRY(join_queues(&call));
-    PEAL_TRY(leave(&call));
-    comm->zero_calls++;
-    return PEAL_OK;
+    peal_status status = give_all(&call, zero);
+    if (status != PEAL_OK)
+        give_up(&call);
+    else
+        comm->zero_calls++;
+    return status;
 }

@@ -76,7 +76,7 @@ DEV_FN void dev_hand_move(struct dev_thread *t, const struct dev_step *step)
         return;
     if (!DEV_BUG(28) && !dev_await(t, step->event, 1))
         return;
-    event->handed = 1;
+    event->handed = DEV_HOST;
     event->issued++;
     DEV_ROLLED
     for (uint32_t nth = 0; nth <= step->more; nth++)
@@ -91,7 +91,7 @@ DEV_FN int dev_follow(struct dev_thread *t, uint32_t after, struct dev_order *or
     if (after == DEV_NO_EVENT)
         return 1;
     const struct dev_event *event = dev_event(t, after);
-    if (!event->handed)
+    if (event->handed != DEV_HOST)
         return dev_await(t, after, 1);
     if (DEV_BUG(24))
         return 1;

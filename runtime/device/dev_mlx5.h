@@ -3,8 +3,8 @@
  * The GPU-driven control path of RDMA (IBGDA) for mlx5: a thread of the kernel writes the work
  * queue entry of an RDMA WRITE itself, and rings the NIC's doorbell; the host has no part in it.
  * The queues (send queue, doorbell record, completion queue: in memory that the GPU reaches; the
- * doorbell page: mapped for it) are made by the host with mlx5dv, a queue pair for each lane, so
- * that one thread alone posts to it.
+ * doorbell page: mapped for it) are the host's to make, with mlx5dv: a queue pair for each lane and
+ * peer, so that one thread alone posts to it.
  *
  * The layout is that of struct mlx5_wqe_*_seg in rdma-core's mlx5dv.h: big-endian, an entry of one
  * basic block (64 bytes) here, of which DS says how many 16-byte parts are used. Compiled for all
@@ -22,18 +22,6 @@
 #define DEV_MLX5_INLINE 0x80000000u
 #define DEV_MLX5_CQE_ERROR 0xdu     /* of requests; 0xe of responses */
 #define DEV_MLX5_MESSAGE (1u << 30) /* bytes of one entry, at most 2^31 */
-
-/* A queue pair of a lane: of one thread. */
-struct dev_mlx5_queue {
-    uint64_t entries;  /* address of the send queue */
-    uint64_t record;   /* of the doorbell record's send half: 32 bits, big-endian */
-    uint64_t doorbell; /* of the doorbell register: 64 bits */
-    uint64_t done;     /* of the one entry of a collapsed completion queue: 64 bytes */
-    uint32_t number;   /* of the queue pair, 24 bits */
-    uint32_t blocks;   /* of the send queue, a power of two */
-    uint32_t posted;   /* entries so far, modulo 2^32 */
-    uint32_t zero;
-};
 
 /* ---- big-endian */
 
@@ -158,10 +146,10 @@ DEV_FN uint32_t dev_mlx5_finished(const struct dev_mlx5_queue *queue, int *faile
     return (word >> 4 & 0xfu) == 0xfu ? 0 : ((uint32_t)(word >> 16) + 1u) & 0xffffu;
 }
 
-/* 1: entries up to `number` (posted, when it was) are done. */
-DEV_FN int dev_mlx5_reached(uint32_t finished, uint32_t number)
+/* The same modulo 2^32: fewer than 2^16 are under way. */
+DEV_FN uint32_t dev_mlx5_count(const struct dev_mlx5_queue *queue, uint32_t finished)
 {
-    return (int16_t)(uint16_t)(finished - number) >= 0;
+    return queue->posted - ((queue->posted - finished) & 0xffffu);
 }
 
 #endif

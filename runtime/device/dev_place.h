@@ -123,6 +123,8 @@ DEV_FN uint64_t dev_operand_at(const struct dev_thread *t, const struct dev_oper
         return t->block->call.out + offset;
     case DEV_SHARED_OUT:
         return t->block->call.shared_out + offset;
+    case DEV_SHARED_IN:
+        return t->block->call.shared_in + offset;
     default:
         return t->block->peers[operand->rank].window +
                dev_board_word(t, operand->rank, operand->place == DEV_PEER_OUT) + offset;

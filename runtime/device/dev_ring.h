@@ -29,7 +29,9 @@
  * resolves. Counts of transfers and semaphores go on from call to call.
  *
  * `abort` is the host's: not 0 lets all waits of the kernel end; the call's result is then not
- * valid, nor is the comm. `report.status` is 0, or says what the kernel found (DEV_REPORT_*).
+ * valid, nor is the comm. The host sets it when what it was given is over and nothing more will be
+ * taken; a kernel that has failed by itself reports that, and does not end before. `report.status`
+ * is 0, or says what the kernel found (DEV_REPORT_*).
  */
 #ifndef PEAL_RUNTIME_DEVICE_RING_H
 #define PEAL_RUNTIME_DEVICE_RING_H
@@ -74,7 +76,8 @@ struct dev_order {
 enum dev_report_status {
     DEV_REPORT_FINE,
     DEV_REPORT_MISMATCH, /* a peer makes another call */
-    DEV_REPORT_ABORTED   /* a wait ended by the abort flag */
+    DEV_REPORT_ABORTED,  /* a wait ended by the abort flag */
+    DEV_REPORT_BROKEN    /* the queue pair with a peer ended in an error */
 };
 
 struct dev_report {

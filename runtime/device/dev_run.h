@@ -9,6 +9,7 @@
 
 #include "dev_hand.h"
 #include "dev_multi.h"
+#include "dev_post.h"
 #include "dev_wire.h"
 
 /* ---- steps of data */
@@ -53,7 +54,7 @@ DEV_FN void dev_bulk_issue(struct dev_thread *t, uint32_t number)
 {
     struct dev_event *event = dev_event(t, number);
     if (t->tid == 0 && dev_await(t, number, 1)) {
-        event->handed = 0;
+        event->handed = DEV_OWN;
         event->issued++;
     }
 }
@@ -109,6 +110,12 @@ DEV_FN void dev_first_step(struct dev_thread *t, const struct dev_step *step)
     case DEV_LEARN:
         dev_learn(t, step);
         break;
+    case DEV_POST_SIGNAL:
+        dev_post_signal(t, step);
+        break;
+    case DEV_POST_TELL:
+        dev_post_tell(t, step);
+        break;
     default:
         (void)dev_await(t, step->event, (step->flags & DEV_DELIVERED) != 0);
     }
@@ -131,6 +138,9 @@ DEV_FN void dev_step(struct dev_thread *t, const struct dev_step *step)
         break;
     case DEV_HAND:
         dev_hand_move(t, step);
+        break;
+    case DEV_POST:
+        dev_post_move(t, step);
         break;
     default:
         if (t->tid == 0)
@@ -168,8 +178,10 @@ DEV_FN void dev_run_steps(struct dev_thread *t, const struct dev_lane *lane,
             pc = lane->body;
         }
     }
-    if (t->tid == 0)
+    if (t->tid == 0) {
         dev_bulk_finish(t);
+        dev_post_drain(t);
+    }
 }
 
 /* ---- the call */
@@ -289,6 +301,15 @@ DEV_FN void dev_leave(struct dev_thread *t)
     dev_release32(&t->block->port->done, (uint32_t)number);
 }
 
+/* Of a call that failed, transfers may be under way that the host was given: it lets the kernel end
+ * when they are over, and then nobody's memory is touched any more. */
+DEV_FN void dev_await_release(struct dev_thread *t)
+{
+    uint32_t polls = 0;
+    while (dev_acquire32(&t->block->port->abort) == 0)
+        dev_pause(t, ++polls);
+}
+
 /* One thread of a block. *t has tid, threads, lane and block, which has its stages; and host. */
 DEV_FN void dev_run_lane(struct dev_thread *t, const struct dev_call *call)
 {
@@ -297,15 +318,17 @@ DEV_FN void dev_run_lane(struct dev_thread *t, const struct dev_call *call)
     const char *image = DEV_AT(const char, b->rank.image);
     const struct dev_lane *lanes = (const struct dev_lane *)(const void *)(image + b->row->lanes);
     const struct dev_step *steps = (const struct dev_step *)(const void *)(image + b->row->steps);
-    t->failed = dev_relaxed32(&b->state->failed); /* another lane may fail before this one begins */
+    t->failed = dev_relaxed32(&b->state->failed); /* another lane may say so meanwhile */
     if (b->row->counted)
         dev_check_counts(t);
     dev_run_steps(t, &lanes[t->lane], steps);
     int failed = dev_sync_or(t, t->failed);
     if (t->tid != 0)
         return;
-    if (failed)
+    if (failed) {
         dev_set32(&b->state->failed, 1);
+        dev_await_release(t);
+    }
     if (DEV_BUG(30))
         dev_post(t);
     uint32_t last = DEV_BUG(39) ? 0 : b->row->nlanes - 1;

@@ -4,6 +4,7 @@
 #define PEAL_RUNTIME_DEVICE_SYNC_H
 
 #include "dev_bulk.h"
+#include "dev_mlx5.h"
 #include "dev_target.h"
 
 /* ---- what is kept from call to call */
@@ -116,13 +117,42 @@ DEV_FN void dev_wait(struct dev_thread *t, const struct dev_step *step)
         sem->count++;
 }
 
+/* ---- queues of NICs */
+
+DEV_FN struct dev_mlx5_queue *dev_queue(const struct dev_thread *t, uint32_t peer)
+{
+    return DEV_AT(struct dev_mlx5_queue, t->block->rank.queues) +
+           (uint64_t)t->lane * t->block->rank.nranks + peer;
+}
+
+/* Until all but `under_way` of the first `number` entries are done. 0: given up, or failed. */
+DEV_FN int dev_await_queue(struct dev_thread *t, uint32_t peer, uint32_t number, uint32_t under_way)
+{
+    const struct dev_mlx5_queue *queue = dev_queue(t, peer);
+    uint32_t polls = 0;
+    int failed = 0;
+    while ((int32_t)(dev_mlx5_count(queue, dev_mlx5_finished(queue, &failed)) + under_way -
+                     number) < 0 ||
+           failed) {
+        if (failed)
+            dev_report(t, DEV_REPORT_BROKEN, peer);
+        else if (dev_given_up(t, &polls))
+            dev_report(t, DEV_REPORT_ABORTED, peer);
+        if (t->failed)
+            return 0;
+    }
+    return 1;
+}
+
 /* ---- events */
 
 /* Until the last transfer of the event has freed its source, or is delivered. */
 DEV_FN int dev_await(struct dev_thread *t, uint32_t number, int delivered)
 {
     const struct dev_event *event = dev_event(t, number);
-    if (!event->handed) {
+    if (event->handed == DEV_NIC) /* what the peer has, this rank's memory is free of */
+        return dev_await_queue(t, event->peer, event->posted, 0);
+    if (event->handed == DEV_OWN) {
         /* The kernel's own: their sources are free when they are issued. */
         if (delivered && !DEV_BUG(20))
             dev_bulk_finish(t);

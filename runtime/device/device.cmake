@@ -3,7 +3,6 @@
 # as bytes in the library. Where there is no nvcc the library is built without, and says so when
 # a GPU is asked for. Sanitizers are for the host, and do without.
 
-find_program(PEAL_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
 set(PEAL_HAVE_DEVICE_CODE OFF)
 if(PEAL_NVCC AND NOT PEAL_SANITIZE AND NOT PEAL_FUZZ)
     set(PEAL_HAVE_DEVICE_CODE ON)

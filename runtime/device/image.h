@@ -64,7 +64,10 @@ enum dev_kind {
     DEV_AWAIT,
     DEV_TELL, /* as the two signals, and the wait, with a count */
     DEV_HAND_TELL,
-    DEV_LEARN
+    DEV_LEARN,
+    DEV_POST, /* ibgda: the lane posts to a NIC, */
+    DEV_POST_SIGNAL,
+    DEV_POST_TELL
 };
 
 /* Own output in chunks that peers reach, too, lies where they reach it. */
@@ -72,6 +75,7 @@ enum dev_place {
     DEV_OWN_IN,
     DEV_OWN_OUT,
     DEV_SHARED_OUT,
+    DEV_SHARED_IN, /* own input, of a step that reaches it as peers do */
     DEV_PEER_IN,
     DEV_PEER_OUT,
     DEV_SLOT,   /* of scratch */
@@ -178,8 +182,11 @@ struct dev_sem_in {
 /* The transfers of an event, over all calls: at most one is under way. */
 struct dev_event {
     uint32_t issued;
-    uint32_t handed; /* 1: the last one was given to the host; 0: the kernel's own */
+    uint32_t handed; /* who has the last one: DEV_OWN, DEV_HOST, DEV_NIC */
+    uint32_t peer;   /* DEV_NIC: of which the queue is, */
+    uint32_t posted; /* and its entries then */
 };
+enum dev_mover { DEV_OWN, DEV_HOST, DEV_NIC };
 
 struct dev_state {
     uint64_t call;       /* number of the call under way or, between calls, of the next */
@@ -219,6 +226,27 @@ struct dev_peer {
     uint64_t window; /* what its board's addresses are relative to: in one process 0 may do */
 };
 
+/* ---- a NIC that the kernel posts to (dev_mlx5.h) */
+
+/* A queue pair of a lane and a peer: of one thread. */
+struct dev_mlx5_queue {
+    uint64_t entries;  /* address of the send queue */
+    uint64_t record;   /* of the doorbell record's send half: 32 bits, big-endian */
+    uint64_t doorbell; /* of the doorbell register: 64 bits */
+    uint64_t done;     /* of the one entry of a collapsed completion queue: 64 bytes */
+    uint32_t number;   /* of the queue pair, 24 bits */
+    uint32_t blocks;   /* of the send queue, a power of two */
+    uint32_t posted;   /* entries so far, modulo 2^32 */
+    uint32_t zero;
+};
+
+/* What a NIC calls another's arena. */
+struct dev_far {
+    uint64_t arena;
+    uint32_t key;
+    uint32_t zero;
+};
+
 #define DEV_RANK_BULK 1u /* the kernel may use bulk copies: sm_90 and later */
 
 struct dev_rank {
@@ -228,6 +256,9 @@ struct dev_rank {
     uint64_t port;             /* struct dev_port, pinned */
     uint64_t multicast;        /* the arenas of all ranks as one, by the switch; 0: none */
     uint64_t multicast_window; /* their windows likewise */
+    uint64_t multicast_bytes;  /* bound to it, from the arenas' begin on */
+    uint64_t queues;           /* ibgda: dev_mlx5_queue[lanes][nranks]; 0: none */
+    uint64_t fars;             /* dev_far[nranks], its own among them: the key of its memory */
     uint32_t rank;
     uint32_t nranks;
     uint32_t flags;       /* DEV_RANK_* */

@@ -107,6 +107,17 @@ policy b.lua <<<'return {cost = function(c, req, f, us) if us == 7 then return 0
 expect 0 "$PEAL" plan "$dgx" --policy a.lua --policy b.lua --json
 expect_json '{r["algorithm"] for r in j["rows"]} == {"ring"}'
 
+# ---- the GPU drives the NIC where messages are small
+policy posted.lua <<'LUA'
+return {choose = function(_, req)
+    return {algorithm = "direct", engine = {net = req.bytes <= 65536 and "ibgda" or "rdma"}}
+end}
+LUA
+expect 0 "$PEAL" plan "$topologies/cluster-h100-16.xml" --group 0,8,16,24 -c alltoall -b 4K:1M \
+    --policy posted.lua --json
+expect_json 'j["rows"][0]["engines"]["net"] == "ibgda"'
+expect_json 'j["rows"][-1]["engines"]["net"] == "rdma"'
+
 # ---- engine by class, channels, and what is predicted of them
 policy p.lua <<<'return {choose = function() return {algorithm = "ring", channels = 4, engine = {nvlink = "tma"}} end}'
 expect 0 "$PEAL" compile "$dgx" --policy p.lua -o tma.peal

@@ -7,7 +7,8 @@
  *
  * The environment says what the machine has: FAKECUDA_DEVICES (8), FAKECUDA_SMS (132),
  * FAKECUDA_ARCH (90), FAKECUDA_VMM (1), FAKECUDA_PEER (1), FAKECUDA_MEM_OPS (1), FAKECUDA_DMA_BUF
- * (1), FAKECUDA_DELAY (0: streams dawdle at random, from this seed).
+ * (1), FAKECUDA_DELAY (0: streams dawdle at random, from this seed), FAKECUDA_FABRIC (0; 1: fabric
+ * handles, 2: the device has them and nobody is granted any), FAKECUDA_MULTICAST (0).
  */
 #ifndef PEAL_TESTS_FAKE_H
 #define PEAL_TESTS_FAKE_H
@@ -22,6 +23,26 @@ CUDA_FUNCTIONS(X)
 CUDA_OPTIONAL(X)
 #undef X
 
+/* A driver's function begins so: it may be the one that is to fail (fake_fail.c). */
+#define FAKE_CALL()                                                                                \
+    do {                                                                                           \
+        cu_result fake_failure = fake_fails(__func__);                                             \
+        if (fake_failure != CU_SUCCESS)                                                            \
+            return fake_failure;                                                                   \
+    } while (0)
+cu_result fake_fails(const char *function);
+/* What a program has of the driver and will have to give back; with any lock held. */
+enum fake_held {
+    FAKE_MEMORY,
+    FAKE_HANDLES,
+    FAKE_STREAMS,
+    FAKE_EVENTS,
+    FAKE_MODULES,
+    FAKE_CONTEXTS
+};
+#define FAKE_HELD 6
+void fake_hold(enum fake_held what, int more);
+
 void fake_misuse(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 uint64_t fake_setting(const char *name, uint64_t otherwise);
 
@@ -33,6 +54,7 @@ extern pthread_cond_t fake_moved; /* a stream has done something */
 struct fake_context {
     int device;
     uint32_t users;
+    uint32_t peers;             /* devices whose memory it may reach, a bit each */
     struct fake_stream *legacy; /* the NULL stream */
 };
 /* The thread's; ends the process without one. */
@@ -41,16 +63,42 @@ struct fake_context *fake_current(const char *function);
 void fake_not_captured(const char *function);
 void fake_count_captures(int more); /* under way; with the lock held */
 
-/* ---- memory (fake_memory.c) */
+/* ---- memory (fake_memory.c, fake_multicast.c) */
+#define FAKE_GRAIN (2ul << 20)
+#define FAKE_DEVICES 16u
+struct fake_handle { /* of cuMemCreate or cuMulticastCreate */
+    uint32_t magic;
+    int fd;
+    size_t bytes;
+    int device;
+    int types;                  /* that it can be exported as */
+    struct fake_object *object; /* multicast: what all its processes share */
+};
+struct fake_handle *fake_handle_of(const char *function, cu_ptr at);
+cu_result fake_handle_new(cu_ptr *to, const struct fake_handle *like);
+/* Another process's file; -1: it is gone. */
+int fake_open_file(uint32_t pid, int fd);
+struct fake_object *fake_object_map(int fd);
+void fake_object_unmap(struct fake_object *object);
+/* Ends the process where the driver would wait for devices that were not added. */
+void fake_object_complete(const char *function, const struct fake_object *object);
+size_t fake_object_bytes(const struct fake_object *object);
+/* Views of the members' memory, made as they are needed. With the lock held. */
+cu_ptr fake_object_member(struct fake_object *object, cu_ptr *views, uint64_t offset, uint32_t nth);
 /* That all bytes are of one live allocation of a device or of pinned memory, or of none (plain host
  * memory); else the process ends. */
 void fake_check_range(const char *what, cu_ptr at, size_t bytes);
+/* That a kernel of the device reaches it, if it is memory of this process's driver. */
+void fake_check_reach(const char *what, cu_ptr at, const struct fake_context *context);
+/* Where the nth rank's part of a multicast address is; 0: there is none. */
+cu_ptr fake_member(cu_ptr at, uint32_t nth);
 /* Sets bytes; gives memory back where they are zero. */
 void fake_set(cu_ptr at, unsigned char value, size_t bytes);
 
 /* ---- streams (fake_stream.c) */
 enum fake_kind {
     FAKE_COPY,
+    FAKE_COPIES, /* a batch */
     FAKE_SET,
     FAKE_MEM_OPS,
     FAKE_LAUNCH,
@@ -68,8 +116,9 @@ struct fake_op {
     cu_ptr from;
     size_t bytes;
     unsigned char value;
-    unsigned count; /* memory operations */
-    struct cu_mem_op ops[CU_OPS_MAX];
+    unsigned count;                   /* memory operations */
+    struct cu_mem_op ops[CU_OPS_MAX]; /* copies of a batch: address, alias and value */
+    const struct fake_context *context;
     unsigned blocks;
     unsigned threads;
     unsigned shared;
@@ -124,5 +173,16 @@ FAKE_API cu_result cuGraphLaunch(cu_handle exec, cu_handle stream);
 FAKE_API cu_result cuGraphDestroy(cu_handle graph);
 FAKE_API cu_result cuGraphExecDestroy(cu_handle exec);
 FAKE_API int peal_stand_in_driver(void);
+
+/* ---- for tests of this process */
+/* The nth call from now on fails, of all threads; 0: none does. Calls that give something back do
+ * not. */
+FAKE_API void peal_stand_in_fail(uint32_t nth);
+/* Which one did; NULL: it was not reached. */
+FAKE_API const char *peal_stand_in_failed(void);
+/* Devices whose memory the given one may touch, a bit each. */
+FAKE_API uint32_t peal_stand_in_peers(int device);
+/* What is held: how many of each (enum fake_held). */
+FAKE_API void peal_stand_in_held(uint32_t *counts);
 
 #endif

@@ -26,23 +26,27 @@ static const size_t busy = sizeof(struct busy);
 
 cu_result cuModuleLoadData(cu_handle *module, const void *image)
 {
+    FAKE_CALL();
     static int loaded;
     (void)fake_current("cuModuleLoadData");
     fake_not_captured("cuModuleLoadData");
     if (!image)
         return CU_INVALID_VALUE;
     *module = &loaded;
+    fake_hold(FAKE_MODULES, 1);
     return CU_SUCCESS;
 }
 
 cu_result cuModuleUnload(cu_handle module)
 {
     (void)fake_current("cuModuleUnload");
+    fake_hold(FAKE_MODULES, -1);
     return module ? CU_SUCCESS : CU_INVALID_VALUE;
 }
 
 cu_result cuModuleGetFunction(cu_handle *function, cu_handle module, const char *name)
 {
+    FAKE_CALL();
     const size_t *known = strcmp(name, "peal_dev_kernel") == 0 ? &interpreter
                           : strcmp(name, "device_busy") == 0   ? &busy
                                                                : NULL;
@@ -54,6 +58,7 @@ cu_result cuModuleGetFunction(cu_handle *function, cu_handle module, const char 
 
 cu_result cuFuncSetAttribute(cu_handle function, int attribute, int value)
 {
+    FAKE_CALL();
     return function && attribute == CU_FUNC_DYNAMIC_SHARED && value <= 227 * 1024
                ? CU_SUCCESS
                : CU_INVALID_VALUE;
@@ -62,8 +67,12 @@ cu_result cuFuncSetAttribute(cu_handle function, int attribute, int value)
 cu_result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, cu_handle function, int threads,
                                                       size_t shared)
 {
+    FAKE_CALL();
     (void)shared;
-    *blocks = 2048 / threads;
+    if (threads > (int)DEV_THREADS) /* the kernel is compiled for no more */
+        *blocks = 0;
+    else
+        *blocks = 2048 / threads;
     return function ? CU_SUCCESS : CU_INVALID_VALUE;
 }
 
@@ -88,6 +97,12 @@ int dev_host_sync_or(struct dev_thread *t, uint32_t value)
 {
     (void)t;
     return value != 0;
+}
+
+uint64_t dev_host_member(struct dev_thread *t, uint64_t at, uint32_t nth)
+{
+    (void)t;
+    return fake_member(at, nth);
 }
 
 void dev_barrier_init(struct dev_thread *t, uint32_t stage)
@@ -219,6 +234,22 @@ static void run_busy(const struct fake_op *op)
         data[i] = data[i] * 1.0001f + 0.5f; /* once: there is one thread */
 }
 
+/* What the kernel is given has to be in reach of its device. */
+static void check_places(const struct fake_op *op, const struct dev_call *call)
+{
+    const struct dev_rank *rank = DEV_AT(const struct dev_rank, call->rank);
+    const struct dev_peer *peers = DEV_AT(const struct dev_peer, rank->peers);
+    if (op->threads > DEV_THREADS || op->shared < dev_shared_bytes(rank->stages, rank->stage_bytes))
+        fake_misuse("a launch of %u threads with %u bytes of shared memory", op->threads,
+                    op->shared);
+    fake_check_reach("the input", call->in, op->context);
+    fake_check_reach("the output", call->out, op->context);
+    fake_check_reach("its rank", call->rank, op->context);
+    for (uint32_t r = 0; r < rank->nranks; r++)
+        if (peers[r].arena)
+            fake_check_reach("a peer's memory", peers[r].arena, op->context);
+}
+
 void fake_launch_kernel(const struct fake_op *op)
 {
     if (op->function == &busy) {
@@ -230,6 +261,7 @@ void fake_launch_kernel(const struct fake_op *op)
     if (!blocks)
         fake_misuse("out of memory");
     memcpy(&call, op->argument, sizeof call);
+    check_places(op, &call);
     for (unsigned i = 0; i < op->blocks; i++)
         start_block(&blocks[i], &call, i, op->shared);
     for (unsigned i = 0; i < op->blocks; i++) {

@@ -11,26 +11,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GRAIN (2ul << 20)
 #define RANGES 4096u
+#define FILE_NAME "fakecuda:"
 
-enum range { FREE, PLAIN, HOST, RESERVED, MAPPED, OPENED, DEAD };
-static const char *const range_names[] = {"free",   "device memory", "pinned memory", "reserved",
-                                          "mapped", "opened",        "freed memory"};
+enum range { FREE, PLAIN, HOST, RESERVED, MAPPED, OPENED, MULTICAST, DEAD };
+static const char *const range_names[] = {"free",      "device memory", "pinned memory",
+                                          "reserved",  "mapped",        "opened",
+                                          "multicast", "freed memory"};
 
 static struct {
     enum range kind;
     cu_ptr at;
     size_t bytes;
     int fd;
-    int access; /* mapped: somebody may touch it */
+    int device;
+    uint32_t access;            /* mapped: devices that may touch it, a bit each */
+    struct fake_object *object; /* multicast, */
+    cu_ptr views[FAKE_DEVICES]; /* and its members' memory, as far as it was asked for */
 } ranges[RANGES];
 
-struct handle { /* of cuMemCreate */
-    uint32_t magic;
-    int fd;
-    size_t bytes;
-};
 #define HANDLE_MAGIC 0x68616e64u
 
 /* ---- ranges */
@@ -68,14 +67,17 @@ static unsigned free_slot(void)
     fake_misuse("%u allocations", RANGES);
 }
 
-static void add(enum range kind, cu_ptr at, size_t bytes, int fd)
+static unsigned add(enum range kind, cu_ptr at, size_t bytes, int fd, int device)
 {
     unsigned i = free_slot();
+    memset(&ranges[i], 0, sizeof ranges[i]);
     ranges[i].kind = kind;
     ranges[i].at = at;
     ranges[i].bytes = bytes;
     ranges[i].fd = fd;
-    ranges[i].access = kind != MAPPED;
+    ranges[i].device = device;
+    fake_hold(FAKE_MEMORY, 1);
+    return i;
 }
 
 void fake_check_range(const char *what, cu_ptr at, size_t bytes)
@@ -88,23 +90,78 @@ void fake_check_range(const char *what, cu_ptr at, size_t bytes)
         int inside = at >= ranges[i].at && at + bytes <= ranges[i].at + ranges[i].bytes;
         if (ranges[i].kind == RESERVED)
             continue; /* what is mapped there is a range of its own */
-        if (ranges[i].kind == DEAD || !inside || !ranges[i].access)
+        if (ranges[i].kind == DEAD || ranges[i].kind == MULTICAST || !inside ||
+            (ranges[i].kind == MAPPED && !ranges[i].access))
             fake_misuse("%s of %zu bytes at %#llx: beyond, or not, %s of %zu bytes at %#llx", what,
                         bytes, at, range_names[ranges[i].kind], ranges[i].bytes, ranges[i].at);
     }
     (void)pthread_mutex_unlock(&fake_lock);
 }
 
-/* ---- files */
-
-static int new_file(size_t bytes)
+void fake_check_reach(const char *what, cu_ptr at, const struct fake_context *context)
 {
-    int fd = memfd_create("fakecuda", MFD_CLOEXEC);
+    (void)pthread_mutex_lock(&fake_lock);
+    uint32_t own = 1u << context->device;
+    for (unsigned i = 0; i < RANGES; i++) {
+        if (at < ranges[i].at || at >= ranges[i].at + ranges[i].bytes)
+            continue;
+        if ((ranges[i].kind == MAPPED && !(ranges[i].access & own)) ||
+            (ranges[i].kind == PLAIN && ranges[i].device != context->device &&
+             !(context->peers & 1u << ranges[i].device)))
+            fake_misuse("%s on device %d: %#llx is of device %d, which it may not touch", what,
+                        context->device, at, ranges[i].device);
+    }
+    (void)pthread_mutex_unlock(&fake_lock);
+}
+
+cu_ptr fake_member(cu_ptr at, uint32_t nth)
+{
+    cu_ptr member = 0;
+    int known = 0;
+    (void)pthread_mutex_lock(&fake_lock);
+    for (unsigned i = 0; i < RANGES && !known; i++) {
+        known = ranges[i].kind == MULTICAST && at >= ranges[i].at &&
+                at + 16 <= ranges[i].at + ranges[i].bytes;
+        if (known && !ranges[i].access)
+            fake_misuse("a multicast address that nobody may touch");
+        if (known)
+            member = fake_object_member(ranges[i].object, ranges[i].views, at - ranges[i].at, nth);
+    }
+    if (!known)
+        fake_misuse("%#llx is no multicast address", at);
+    (void)pthread_mutex_unlock(&fake_lock);
+    return member;
+}
+
+/* ---- files: their names say of which device they are */
+
+static int new_file(size_t bytes, int device)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, FILE_NAME "%d", device);
+    int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, (off_t)bytes) != 0) {
         (void)close(fd);
         fd = -1;
     }
     return fd;
+}
+
+static int device_of_file(int fd)
+{
+    char path[64], name[128];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t got = readlink(path, name, sizeof name - 1);
+    name[got > 0 ? got : 0] = '\0';
+    const char *at = strstr(name, FILE_NAME);
+    return at ? atoi(at + strlen(FILE_NAME)) : -1;
+}
+
+int fake_open_file(uint32_t pid, int fd)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%u/fd/%d", pid, fd);
+    return open(path, O_RDWR | O_CLOEXEC);
 }
 
 static cu_ptr map_file(int fd, size_t bytes, cu_ptr at)
@@ -114,15 +171,15 @@ static cu_ptr map_file(int fd, size_t bytes, cu_ptr at)
     return where == MAP_FAILED ? 0 : (cu_ptr)(uintptr_t)where;
 }
 
-static cu_result allocate(enum range kind, cu_ptr *at, size_t bytes)
+static cu_result allocate(enum range kind, cu_ptr *at, size_t bytes, int device)
 {
     if (bytes == 0)
         return CU_INVALID_VALUE;
-    int fd = new_file(whole(bytes));
+    int fd = new_file(whole(bytes), device);
     if (fd < 0 || !(*at = map_file(fd, whole(bytes), 0)))
         return CU_OUT_OF_MEMORY;
     (void)pthread_mutex_lock(&fake_lock);
-    add(kind, *at, bytes, fd);
+    (void)add(kind, *at, bytes, fd, device);
     (void)pthread_mutex_unlock(&fake_lock);
     return CU_SUCCESS;
 }
@@ -137,6 +194,7 @@ static void release(const char *function, cu_ptr at, enum range kind)
     if (ranges[i].fd >= 0)
         (void)close(ranges[i].fd);
     ranges[i].kind = DEAD;
+    fake_hold(FAKE_MEMORY, -1);
     (void)pthread_mutex_unlock(&fake_lock);
 }
 
@@ -167,9 +225,10 @@ void fake_set(cu_ptr at, unsigned char value, size_t bytes)
 
 cu_result cuMemAlloc_v2(cu_ptr *at, size_t bytes)
 {
-    (void)fake_current("cuMemAlloc");
+    FAKE_CALL();
+    int device = fake_current("cuMemAlloc")->device;
     fake_not_captured("cuMemAlloc");
-    return allocate(PLAIN, at, bytes);
+    return allocate(PLAIN, at, bytes, device);
 }
 
 cu_result cuMemFree_v2(cu_ptr at)
@@ -182,11 +241,12 @@ cu_result cuMemFree_v2(cu_ptr at)
 
 cu_result cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
 {
+    FAKE_CALL();
     cu_ptr where = 0;
     (void)flags;
-    (void)fake_current("cuMemHostAlloc");
+    int device = fake_current("cuMemHostAlloc")->device;
     fake_not_captured("cuMemHostAlloc");
-    cu_result result = allocate(HOST, &where, bytes);
+    cu_result result = allocate(HOST, &where, bytes, device);
     *at = (void *)(uintptr_t)where;
     return result;
 }
@@ -201,6 +261,7 @@ cu_result cuMemFreeHost(void *at)
 
 cu_result cuMemHostGetDevicePointer_v2(cu_ptr *to, void *at, unsigned flags)
 {
+    FAKE_CALL();
     (void)flags;
     *to = (cu_ptr)(uintptr_t)at;
     return CU_SUCCESS;
@@ -213,17 +274,19 @@ struct ipc {
     int pid;
     int fd;
     size_t bytes;
+    int device;
 };
 #define IPC_MAGIC 0x69706366u
 
 cu_result cuIpcGetMemHandle(struct cu_ipc_handle *handle, cu_ptr at)
 {
+    FAKE_CALL();
     (void)fake_current("cuIpcGetMemHandle");
     (void)pthread_mutex_lock(&fake_lock);
     unsigned i = find(at, 1u << PLAIN);
     if (i == RANGES)
         fake_misuse("cuIpcGetMemHandle of what cuMemAlloc did not give");
-    struct ipc ipc = {IPC_MAGIC, (int)getpid(), ranges[i].fd, ranges[i].bytes};
+    struct ipc ipc = {IPC_MAGIC, (int)getpid(), ranges[i].fd, ranges[i].bytes, ranges[i].device};
     (void)pthread_mutex_unlock(&fake_lock);
     memset(handle, 0, sizeof *handle);
     memcpy(handle, &ipc, sizeof ipc);
@@ -232,19 +295,20 @@ cu_result cuIpcGetMemHandle(struct cu_ipc_handle *handle, cu_ptr at)
 
 cu_result cuIpcOpenMemHandle_v2(cu_ptr *at, struct cu_ipc_handle handle, unsigned flags)
 {
+    FAKE_CALL();
     struct ipc ipc;
-    char path[64];
-    (void)fake_current("cuIpcOpenMemHandle");
+    const struct fake_context *context = fake_current("cuIpcOpenMemHandle");
     memcpy(&ipc, &handle, sizeof ipc);
     if (ipc.magic != IPC_MAGIC || flags != CU_IPC_LAZY_PEER || ipc.pid == (int)getpid())
         fake_misuse("cuIpcOpenMemHandle of no handle, or one of this process");
-    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", ipc.pid, ipc.fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (ipc.device != context->device && !fake_setting("FAKECUDA_PEER", 1))
+        return CU_PEER_ACCESS_UNSUPPORTED;
+    int fd = fake_open_file((uint32_t)ipc.pid, ipc.fd);
     *at = fd < 0 ? 0 : map_file(fd, whole(ipc.bytes), 0);
     if (!*at)
         return CU_INVALID_HANDLE;
     (void)pthread_mutex_lock(&fake_lock);
-    add(OPENED, *at, ipc.bytes, fd);
+    (void)add(OPENED, *at, ipc.bytes, fd, ipc.device);
     (void)pthread_mutex_unlock(&fake_lock);
     return CU_SUCCESS;
 }
@@ -260,25 +324,30 @@ cu_result cuIpcCloseMemHandle(cu_ptr at)
 
 cu_result cuMemGetAllocationGranularity(size_t *bytes, const struct cu_mem_prop *prop, int option)
 {
+    FAKE_CALL();
     (void)prop;
     (void)option;
-    *bytes = GRAIN;
+    *bytes = FAKE_GRAIN;
     return CU_SUCCESS;
 }
 
-static cu_result new_handle(cu_ptr *to, int fd, size_t bytes)
+cu_result fake_handle_new(cu_ptr *to, const struct fake_handle *like)
 {
-    struct handle *handle = malloc(sizeof *handle);
-    if (!handle || fd < 0)
+    struct fake_handle *handle = malloc(sizeof *handle);
+    if (!handle || like->fd < 0) {
+        free(handle);
         return CU_OUT_OF_MEMORY;
-    *handle = (struct handle){HANDLE_MAGIC, fd, bytes};
+    }
+    *handle = *like;
+    handle->magic = HANDLE_MAGIC;
     *to = (cu_ptr)(uintptr_t)handle;
+    fake_hold(FAKE_HANDLES, 1);
     return CU_SUCCESS;
 }
 
-static struct handle *handle_of(const char *function, cu_ptr at)
+struct fake_handle *fake_handle_of(const char *function, cu_ptr at)
 {
-    struct handle *handle = (struct handle *)(uintptr_t)at;
+    struct fake_handle *handle = (struct fake_handle *)(uintptr_t)at;
     if (!handle || handle->magic != HANDLE_MAGIC)
         fake_misuse("%s of no handle", function);
     return handle;
@@ -287,36 +356,48 @@ static struct handle *handle_of(const char *function, cu_ptr at)
 cu_result cuMemCreate(cu_ptr *to, size_t bytes, const struct cu_mem_prop *prop,
                       unsigned long long flags)
 {
-    if (bytes % GRAIN || flags || prop->type != CU_MEM_PINNED ||
+    FAKE_CALL();
+    uint64_t fabric = fake_setting("FAKECUDA_FABRIC", 0);
+    if (bytes % FAKE_GRAIN || flags || prop->type != CU_MEM_PINNED ||
         prop->location.type != CU_LOCATION_DEVICE)
         fake_misuse("cuMemCreate of %zu bytes: not of the granularity, or not on a device", bytes);
     fake_not_captured("cuMemCreate");
-    return new_handle(to, new_file(bytes), bytes);
+    if (prop->handle_types & CU_HANDLE_FABRIC && fabric != 1)
+        return fabric ? CU_NOT_PERMITTED : CU_NOT_SUPPORTED;
+    struct fake_handle like = {.fd = new_file(bytes, prop->location.id),
+                               .bytes = bytes,
+                               .device = prop->location.id,
+                               .types = prop->handle_types};
+    return fake_handle_new(to, &like);
 }
 
 cu_result cuMemRelease(cu_ptr at)
 {
-    struct handle *handle = handle_of("cuMemRelease", at);
+    struct fake_handle *handle = fake_handle_of("cuMemRelease", at);
+    if (handle->object)
+        fake_object_unmap(handle->object);
     (void)close(handle->fd);
     handle->magic = 0;
     free(handle);
+    fake_hold(FAKE_HANDLES, -1);
     return CU_SUCCESS;
 }
 
 cu_result cuMemAddressReserve(cu_ptr *at, size_t bytes, size_t alignment, cu_ptr hint,
                               unsigned long long flags)
 {
+    FAKE_CALL();
     (void)alignment;
     (void)hint;
     (void)flags;
-    if (bytes % GRAIN)
+    if (bytes % FAKE_GRAIN)
         fake_misuse("cuMemAddressReserve of %zu bytes", bytes);
     void *where = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (where == MAP_FAILED)
         return CU_OUT_OF_MEMORY;
     *at = (cu_ptr)(uintptr_t)where;
     (void)pthread_mutex_lock(&fake_lock);
-    add(RESERVED, *at, bytes, -1);
+    (void)add(RESERVED, *at, bytes, -1, -1);
     (void)pthread_mutex_unlock(&fake_lock);
     return CU_SUCCESS;
 }
@@ -324,7 +405,7 @@ cu_result cuMemAddressReserve(cu_ptr *at, size_t bytes, size_t alignment, cu_ptr
 cu_result cuMemAddressFree(cu_ptr at, size_t bytes)
 {
     (void)pthread_mutex_lock(&fake_lock);
-    if (find(at, 1u << MAPPED) != RANGES)
+    if (find(at, 1u << MAPPED | 1u << MULTICAST) != RANGES)
         fake_misuse("cuMemAddressFree of what is mapped");
     (void)pthread_mutex_unlock(&fake_lock);
     (void)bytes;
@@ -332,28 +413,55 @@ cu_result cuMemAddressFree(cu_ptr at, size_t bytes)
     return CU_SUCCESS;
 }
 
+/* A multicast object's addresses stay out of bounds: only what the switch does reaches them. */
+static cu_result map_object(cu_ptr at, size_t bytes, const struct fake_handle *handle)
+{
+    int fd = fcntl(handle->fd, F_DUPFD_CLOEXEC, 0);
+    struct fake_object *object = fd < 0 ? NULL : fake_object_map(fd);
+    if (!object)
+        return CU_OUT_OF_MEMORY;
+    unsigned i = add(MULTICAST, at, bytes, fd, -1);
+    ranges[i].object = object;
+    return CU_SUCCESS;
+}
+
 cu_result cuMemMap(cu_ptr at, size_t bytes, size_t offset, cu_ptr from, unsigned long long flags)
 {
-    struct handle *handle = handle_of("cuMemMap", from);
+    FAKE_CALL();
+    struct fake_handle *handle = fake_handle_of("cuMemMap", from);
+    cu_result result = CU_SUCCESS;
+    if (handle->object)
+        fake_object_complete("cuMemMap", handle->object);
     (void)pthread_mutex_lock(&fake_lock);
     unsigned i = find(at, 1u << RESERVED);
     if (i == RANGES || bytes > ranges[i].bytes || bytes > handle->bytes || offset || flags)
         fake_misuse("cuMemMap where nothing is reserved, or of more than there is");
-    int there = map_file(handle->fd, bytes, at) != 0;
-    if (there)
-        add(MAPPED, at, bytes, fcntl(handle->fd, F_DUPFD_CLOEXEC, 0));
+    if (handle->object)
+        result = map_object(at, bytes, handle);
+    else if (map_file(handle->fd, bytes, at))
+        (void)add(MAPPED, at, bytes, fcntl(handle->fd, F_DUPFD_CLOEXEC, 0), handle->device);
+    else
+        result = CU_OUT_OF_MEMORY;
     (void)pthread_mutex_unlock(&fake_lock);
-    return there ? CU_SUCCESS : CU_OUT_OF_MEMORY;
+    return result;
 }
 
 cu_result cuMemUnmap(cu_ptr at, size_t bytes)
 {
     (void)pthread_mutex_lock(&fake_lock);
-    unsigned i = find(at, 1u << MAPPED);
+    unsigned i = find(at, 1u << MAPPED | 1u << MULTICAST);
     if (i == RANGES || ranges[i].bytes != bytes)
         fake_misuse("cuMemUnmap of what is not mapped");
+    if (ranges[i].object)
+        fake_object_unmap(ranges[i].object);
+    for (unsigned v = 0; v < FAKE_DEVICES; v++)
+        if (ranges[i].views[v])
+            (void)munmap((void *)(uintptr_t)ranges[i].views[v], bytes);
     ranges[i].kind = FREE;
-    (void)close(ranges[i].fd);
+    if (ranges[i].fd >= 0)
+        (void)close(ranges[i].fd);
+    ranges[i].fd = -1;
+    fake_hold(FAKE_MEMORY, -1);
     take_away(at, bytes);
     (void)pthread_mutex_unlock(&fake_lock);
     return CU_SUCCESS;
@@ -361,35 +469,83 @@ cu_result cuMemUnmap(cu_ptr at, size_t bytes)
 
 cu_result cuMemSetAccess(cu_ptr at, size_t bytes, const struct cu_access *access, size_t count)
 {
+    FAKE_CALL();
+    cu_result result = CU_SUCCESS;
     (void)pthread_mutex_lock(&fake_lock);
-    unsigned i = find(at, 1u << MAPPED);
+    unsigned i = find(at, 1u << MAPPED | 1u << MULTICAST);
     if (i == RANGES || ranges[i].bytes != bytes || count != 1 ||
         access->flags != CU_ACCESS_READ_WRITE)
         fake_misuse("cuMemSetAccess of what is not mapped");
-    ranges[i].access = 1;
+    if (ranges[i].device >= 0 && ranges[i].device != access->location.id &&
+        !fake_setting("FAKECUDA_PEER", 1))
+        result = CU_PEER_ACCESS_UNSUPPORTED;
+    else
+        ranges[i].access |= 1u << access->location.id;
     (void)pthread_mutex_unlock(&fake_lock);
-    return CU_SUCCESS;
+    return result;
 }
+
+/* ---- handles of other processes; a fabric handle says in which file of which process it lies */
+
+struct fabric {
+    uint32_t magic;
+    uint32_t pid;
+    int fd;
+};
+#define FABRIC_MAGIC 0x66616272u
 
 cu_result cuMemExportToShareableHandle(void *to, cu_ptr from, int type, unsigned long long flags)
 {
-    struct handle *handle = handle_of("cuMemExportToShareableHandle", from);
-    if (type != CU_HANDLE_FD || flags)
+    FAKE_CALL();
+    struct fake_handle *handle = fake_handle_of("cuMemExportToShareableHandle", from);
+    if ((type != CU_HANDLE_FD && type != CU_HANDLE_FABRIC) || flags)
         return CU_NOT_SUPPORTED;
+    if (!(handle->types & type))
+        fake_misuse("cuMemExportToShareableHandle of a kind that it was not created for");
+    if (type == CU_HANDLE_FABRIC) {
+        struct fabric fabric = {FABRIC_MAGIC, (uint32_t)getpid(), handle->fd};
+        memset(to, 0, sizeof(struct cu_fabric_handle));
+        memcpy(to, &fabric, sizeof fabric);
+        return CU_SUCCESS;
+    }
     int fd = fcntl(handle->fd, F_DUPFD_CLOEXEC, 0);
     memcpy(to, &fd, sizeof fd);
     return fd < 0 ? CU_OUT_OF_MEMORY : CU_SUCCESS;
 }
 
+static int file_of(void *from, int type)
+{
+    struct fabric fabric;
+    if (type == CU_HANDLE_FD)
+        return fcntl((int)(intptr_t)from, F_DUPFD_CLOEXEC, 0);
+    memcpy(&fabric, from, sizeof fabric);
+    return fabric.magic == FABRIC_MAGIC ? fake_open_file(fabric.pid, fabric.fd) : -1;
+}
+
 cu_result cuMemImportFromShareableHandle(cu_ptr *to, void *from, int type)
 {
+    FAKE_CALL();
     struct stat about;
-    int fd = (int)(intptr_t)from;
-    if (type != CU_HANDLE_FD)
+    uint64_t fabric = fake_setting("FAKECUDA_FABRIC", 0);
+    if (type != CU_HANDLE_FD && (type != CU_HANDLE_FABRIC || fabric != 1))
         return CU_NOT_SUPPORTED;
-    if (fstat(fd, &about) != 0)
+    int fd = file_of(from, type);
+    if (fd < 0 || fstat(fd, &about) != 0)
         return CU_INVALID_HANDLE;
-    return new_handle(to, fcntl(fd, F_DUPFD_CLOEXEC, 0), (size_t)about.st_size);
+    struct fake_handle like = {.fd = fd,
+                               .bytes = (size_t)about.st_size,
+                               .device = device_of_file(fd),
+                               .types = type,
+                               .object = fake_object_map(fd)};
+    if (like.object)
+        like.bytes = fake_object_bytes(like.object);
+    cu_result result = fake_handle_new(to, &like);
+    if (result != CU_SUCCESS) {
+        if (like.object)
+            fake_object_unmap(like.object);
+        (void)close(fd);
+    }
+    return result;
 }
 
 /* For NICs: a descriptor of the memory, which is no real dma-buf. */

@@ -58,13 +58,22 @@ static void reach_event(struct fake_event *event, uint64_t generation)
     (void)pthread_mutex_unlock(&fake_lock);
 }
 
+static void copy(cu_ptr to, cu_ptr from, size_t bytes)
+{
+    fake_check_range("a copy from", from, bytes);
+    fake_check_range("a copy to", to, bytes);
+    memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
+}
+
 void fake_do(struct fake_op *op)
 {
     switch (op->kind) {
     case FAKE_COPY:
-        fake_check_range("a copy from", op->from, op->bytes);
-        fake_check_range("a copy to", op->to, op->bytes);
-        memmove((void *)(uintptr_t)op->to, (const void *)(uintptr_t)op->from, op->bytes);
+        copy(op->to, op->from, op->bytes);
+        break;
+    case FAKE_COPIES: /* in no order */
+        for (unsigned i = op->count; i-- > 0;)
+            copy(op->ops[i].address, op->ops[i].alias, op->ops[i].value);
         break;
     case FAKE_SET:
         fake_check_range("a set", op->to, op->bytes);
@@ -207,14 +216,62 @@ cu_result fake_give(cu_handle stream, const struct fake_op *op)
 
 cu_result cuMemcpyAsync(cu_ptr to, cu_ptr from, size_t bytes, cu_handle stream)
 {
+    FAKE_CALL();
     struct fake_op op = {.kind = FAKE_COPY, .to = to, .from = from, .bytes = bytes};
     fake_check_range("a copy from", from, bytes);
     fake_check_range("a copy to", to, bytes);
     return give("cuMemcpyAsync", stream, &op);
 }
 
+/* One that another of the batch reads or writes would have to come before or behind it. */
+static void check_apart(const struct fake_op *op, unsigned i)
+{
+    const struct cu_mem_op *one = &op->ops[i];
+    for (unsigned j = 0; j < op->count; j++) {
+        const struct cu_mem_op *other = &op->ops[j];
+        if (j != i && ((one->address < other->address + other->value &&
+                        other->address < one->address + one->value) ||
+                       (one->address < other->alias + other->value &&
+                        other->alias < one->address + one->value)))
+            fake_misuse("copies of a batch that depend on each other");
+    }
+}
+
+cu_result cuMemcpyBatchAsync_v2(cu_ptr *to, cu_ptr *from, size_t *bytes, size_t count,
+                                struct cu_copy_attributes *attributes, size_t *first, size_t kinds,
+                                cu_handle stream)
+{
+    FAKE_CALL();
+    struct fake_op op = {.kind = FAKE_COPIES, .count = (unsigned)count};
+    int capturing = 0;
+    if (!stream || kinds != 1 || first[0] != 0 || count == 0 || count > CU_OPS_MAX ||
+        attributes->source_order != CU_SOURCE_IN_STREAM_ORDER || attributes->flags)
+        return CU_INVALID_VALUE;
+    if (cuStreamIsCapturing(stream, &capturing) == CU_SUCCESS && capturing)
+        fake_misuse("a batch of copies into a capture");
+    for (unsigned i = 0; i < op.count; i++) {
+        fake_check_range("a copy from", from[i], bytes[i]);
+        fake_check_range("a copy to", to[i], bytes[i]);
+        op.ops[i].address = to[i];
+        op.ops[i].alias = from[i];
+        op.ops[i].value = bytes[i];
+    }
+    for (unsigned i = 0; i < op.count; i++)
+        check_apart(&op, i);
+    return give("cuMemcpyBatchAsync", stream, &op);
+}
+
+cu_result cuMemcpyBatchAsync(cu_ptr *to, cu_ptr *from, size_t *bytes, size_t count,
+                             struct cu_copy_attributes *attributes, size_t *first, size_t kinds,
+                             size_t *wrong, cu_handle stream)
+{
+    *wrong = SIZE_MAX;
+    return cuMemcpyBatchAsync_v2(to, from, bytes, count, attributes, first, kinds, stream);
+}
+
 cu_result cuMemsetD8Async(cu_ptr to, unsigned char value, size_t bytes, cu_handle stream)
 {
+    FAKE_CALL();
     struct fake_op op = {.kind = FAKE_SET, .to = to, .value = value, .bytes = bytes};
     fake_check_range("a set", to, bytes);
     return give("cuMemsetD8Async", stream, &op);
@@ -223,6 +280,7 @@ cu_result cuMemsetD8Async(cu_ptr to, unsigned char value, size_t bytes, cu_handl
 cu_result cuStreamBatchMemOp_v2(cu_handle stream, unsigned count, struct cu_mem_op *ops,
                                 unsigned flags)
 {
+    FAKE_CALL();
     struct fake_op op = {.kind = FAKE_MEM_OPS, .count = count};
     if (!fake_setting("FAKECUDA_MEM_OPS", 1))
         return CU_NOT_SUPPORTED;
@@ -243,21 +301,25 @@ cu_result cuLaunchKernel(cu_handle function, unsigned x, unsigned y, unsigned z,
                          unsigned threads_y, unsigned threads_z, unsigned shared, cu_handle stream,
                          void **arguments, void **extra)
 {
+    FAKE_CALL();
     struct fake_op op = {.kind = FAKE_LAUNCH, .blocks = x, .threads = threads, .shared = shared};
     const size_t *bytes = function;
     if (!function || y != 1 || z != 1 || threads_y != 1 || threads_z != 1 || threads % 32 ||
         threads == 0 || threads > 1024 || x == 0 || extra || *bytes > sizeof op.argument)
         fake_misuse("a launch of %u x %u x %u blocks of %u threads", x, y, z, threads);
     op.function = function;
+    op.context = fake_current("cuLaunchKernel");
     memcpy(op.argument, arguments[0], *bytes);
     return give("cuLaunchKernel", stream, &op);
 }
 
 cu_result cuStreamCreate(cu_handle *stream, unsigned flags)
 {
+    FAKE_CALL();
     struct fake_context *context = fake_current("cuStreamCreate");
     (void)flags;
     *stream = fake_stream_new(context);
+    fake_hold(FAKE_STREAMS, 1);
     return *stream ? CU_SUCCESS : CU_OUT_OF_MEMORY;
 }
 
@@ -274,6 +336,7 @@ cu_result cuStreamDestroy_v2(cu_handle handle)
     (void)pthread_mutex_unlock(&fake_lock);
     (void)pthread_join(thread, NULL);
     stream->magic = 0;
+    fake_hold(FAKE_STREAMS, -1);
     free(stream);
     return CU_SUCCESS;
 }
@@ -287,6 +350,7 @@ static void not_capturing(const char *function, const struct fake_stream *stream
 
 cu_result cuStreamSynchronize(cu_handle handle)
 {
+    FAKE_CALL();
     struct fake_stream *stream = stream_of("cuStreamSynchronize", handle);
     not_capturing("cuStreamSynchronize", stream);
     (void)pthread_mutex_lock(&fake_lock);
@@ -308,6 +372,7 @@ cu_result cuStreamQuery(cu_handle handle)
 
 cu_result cuStreamIsCapturing(cu_handle handle, int *status)
 {
+    FAKE_CALL();
     struct fake_stream *stream = stream_of("cuStreamIsCapturing", handle);
     *status = stream->capture ? 1 : CU_CAPTURE_NONE;
     return CU_SUCCESS;
@@ -317,12 +382,14 @@ cu_result cuStreamIsCapturing(cu_handle handle, int *status)
 
 cu_result cuEventCreate(cu_handle *handle, unsigned flags)
 {
+    FAKE_CALL();
     struct fake_event *event = calloc(1, sizeof *event);
     (void)flags;
     (void)fake_current("cuEventCreate");
     if (!event)
         return CU_OUT_OF_MEMORY;
     event->magic = EVENT_MAGIC;
+    fake_hold(FAKE_EVENTS, 1);
     *handle = event;
     return CU_SUCCESS;
 }
@@ -331,12 +398,14 @@ cu_result cuEventDestroy_v2(cu_handle handle)
 {
     struct fake_event *event = event_of("cuEventDestroy", handle);
     event->magic = 0;
+    fake_hold(FAKE_EVENTS, -1);
     free(event);
     return CU_SUCCESS;
 }
 
 cu_result cuEventRecord(cu_handle handle, cu_handle to)
 {
+    FAKE_CALL();
     struct fake_event *event = event_of("cuEventRecord", handle);
     struct fake_stream *stream = stream_of("cuEventRecord", to);
     (void)pthread_mutex_lock(&fake_lock);
@@ -353,6 +422,7 @@ cu_result cuEventRecord(cu_handle handle, cu_handle to)
 
 cu_result cuStreamWaitEvent(cu_handle to, cu_handle handle, unsigned flags)
 {
+    FAKE_CALL();
     struct fake_event *event = event_of("cuStreamWaitEvent", handle);
     struct fake_stream *stream = stream_of("cuStreamWaitEvent", to);
     (void)pthread_mutex_lock(&fake_lock);

@@ -380,6 +380,15 @@ void dev_host_sync(struct dev_thread *t)
     (void)dev_host_sync_or(t, 0);
 }
 
+/* Here no memory is bound to a switch (tests/fakecuda has one). */
+uint64_t dev_host_member(struct dev_thread *t, uint64_t at, uint32_t nth)
+{
+    (void)at;
+    (void)nth;
+    emu_complain(emu_of(t)->block->rank->world, "a multicast address where there is none");
+    return 0;
+}
+
 /* ---- orders to the host */
 
 static inline char *emu_address(const struct emu_rank *rank, uint8_t space, uint32_t of,

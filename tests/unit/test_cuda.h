@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifndef RANKS
 #define RANKS 4u
+#endif
 #define COUNT 5000u /* elements of a block */
 
 struct rank {
@@ -123,11 +125,10 @@ static inline const char *run_team(peal_ctx *ctx, struct team *team, uint32_t ti
     return problem;
 }
 
-static inline peal_table *plan_for(peal_ctx *ctx, peal_collective collective, const char *algorithm,
-                                   int zero_sm)
+static inline peal_table *plan_on(peal_ctx *ctx, peal_fabric *fabric, peal_collective collective,
+                                  const char *algorithm, int zero_sm)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    peal_fabric *fabric = NULL;
     peal_table *table = NULL;
     peal_request request = PEAL_REQUEST_INIT;
     request.collective = collective;
@@ -136,14 +137,35 @@ static inline peal_table *plan_for(peal_ctx *ctx, peal_collective collective, co
     request.zero_sm = zero_sm;
     request.min_bytes = 4;
     request.max_bytes = 1u << 20;
-    ck_assert_int_eq(
-        peal_fabric_load(ctx, test_source_path("examples/topologies/dgx-h100.xml"), &diag, &fabric),
-        PEAL_OK);
     ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
                   diag.text);
     ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s", diag.text);
     peal_fabric_destroy(fabric);
     return table;
+}
+
+static inline peal_table *plan_for(peal_ctx *ctx, peal_collective collective, const char *algorithm,
+                                   int zero_sm)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_fabric *fabric = NULL;
+    ck_assert_int_eq(
+        peal_fabric_load(ctx, test_source_path("examples/topologies/dgx-h100.xml"), &diag, &fabric),
+        PEAL_OK);
+    return plan_on(ctx, fabric, collective, algorithm, zero_sm);
+}
+
+/* Of a host whose switches multicast and fold. */
+static inline peal_table *plan_switch(peal_ctx *ctx, peal_collective collective)
+{
+    static const char text[] = "<peal version=\"1\">"
+                               "<host topology=\"dgx-h100.xml\" multicast=\"yes\"/></peal>";
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_fabric *fabric = NULL;
+    peal_status status = peal_fabric_parse(ctx, text, sizeof text - 1, "a switch",
+                                           test_source_path("examples/topologies"), &diag, &fabric);
+    ck_assert_msg(status == PEAL_OK, "%s", diag.text);
+    return plan_on(ctx, fabric, collective, "nvls", 0);
 }
 
 /* ---- allgathers, which every kind of call can do */

@@ -21,6 +21,12 @@ _Static_assert(CU_OUT_OF_MEMORY == CUDA_ERROR_OUT_OF_MEMORY, "");
 _Static_assert(CU_NO_DEVICE == CUDA_ERROR_NO_DEVICE, "");
 _Static_assert(CU_PEER_ACCESS_ALREADY_ENABLED == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "");
 _Static_assert(CU_NOT_READY == CUDA_ERROR_NOT_READY && CU_NOT_FOUND == CUDA_ERROR_NOT_FOUND, "");
+_Static_assert(CU_PEER_ACCESS_UNSUPPORTED == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "");
+_Static_assert(CU_NOT_PERMITTED == CUDA_ERROR_NOT_PERMITTED, "");
+_Static_assert(CU_P2P_ACCESS == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, "");
+_Static_assert(CU_P2P_ATOMICS == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, "");
+_Static_assert(CU_MULTICAST_MINIMUM == CU_MULTICAST_GRANULARITY_MINIMUM, "");
+_Static_assert(CU_SOURCE_IN_STREAM_ORDER == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM, "");
 _Static_assert(CU_NOT_SUPPORTED == CUDA_ERROR_NOT_SUPPORTED, "");
 _Static_assert(CU_INVALID_HANDLE == CUDA_ERROR_INVALID_HANDLE, "");
 _Static_assert(CU_INVALID_CONTEXT == CUDA_ERROR_INVALID_CONTEXT, "");
@@ -69,6 +75,14 @@ SIZE(cu_access, CUmemAccessDesc);
 PLACE(cu_access, flags, CUmemAccessDesc, flags);
 SIZE(cu_ipc_handle, CUipcMemHandle);
 SIZE(cu_fabric_handle, CUmemFabricHandle);
+SIZE(cu_multicast_prop, CUmulticastObjectProp);
+PLACE(cu_multicast_prop, bytes, CUmulticastObjectProp, size);
+PLACE(cu_multicast_prop, handle_types, CUmulticastObjectProp, handleTypes);
+PLACE(cu_multicast_prop, flags, CUmulticastObjectProp, flags);
+SIZE(cu_copy_attributes, CUmemcpyAttributes);
+PLACE(cu_copy_attributes, from, CUmemcpyAttributes, srcLocHint);
+PLACE(cu_copy_attributes, to, CUmemcpyAttributes, dstLocHint);
+PLACE(cu_copy_attributes, flags, CUmemcpyAttributes, flags);
 SIZE(cu_uuid, CUuuid);
 SIZE(cu_mem_op, CUstreamBatchMemOpParams);
 PLACE(cu_mem_op, address, CUstreamBatchMemOpParams, writeValue.address);
@@ -91,7 +105,8 @@ static const char *const theirs[] = {
     NAME(cuStreamDestroy),    NAME(cuEventDestroy),    NAME(cuMemHostGetDevicePointer),
     NAME(cuStreamBatchMemOp), NAME(cuMemcpyAsync),     NAME(cuDevicePrimaryCtxRelease),
     NAME(cuLaunchKernel),     NAME(cuIpcGetMemHandle), NAME(cuMemsetD8Async),
-    NAME(cuModuleLoadData),   NAME(cuStreamWaitEvent)};
+    NAME(cuModuleLoadData),   NAME(cuStreamWaitEvent), NAME(cuMulticastCreate),
+    NAME(cuMulticastBindMem), NAME(cuMemcpyBatchAsync)};
 
 int main(void)
 {

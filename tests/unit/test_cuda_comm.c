@@ -160,11 +160,17 @@ static void arguments_body(struct rank *rank)
     char *peer = peal_cuda_mem_peer(rank->comm, rank->in, (rank->number + 1) % RANKS);
     SAY(rank, peer && peer != (char *)rank->in, "a peer's memory is the own");
     SAY(rank, !peal_cuda_mem_peer(rank->comm, rank->host, 0), "host memory is symmetric");
+    /* In one process also the caller's own memory is reached, of whatever kind the arena is. */
+    uint32_t (*peers)(int device) = NULL;
+    find(&graphs, "peal_stand_in_peers", &peers);
+    SAY(rank, peers((int)rank->number) == (0xfu & ~(1u << rank->number)), "peers: %#x",
+        peers((int)rank->number));
     SAY(rank, !peal_cuda_mem_alloc(rank->comm, 64u << 20), "more than the heap");
 }
 
 START_TEST(test_arguments)
 {
+    load_graphs(&graphs);
     run(PEAL_ALLREDUCE, "oneshot", 0, arguments_body, 0);
 }
 END_TEST

@@ -4,6 +4,7 @@
  * process lives. */
 #include "test_cuda.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 static struct test_heap heap;
@@ -150,6 +151,150 @@ START_TEST(test_odd)
 }
 END_TEST
 
+/* ---- two comms on one device */
+
+#define BESIDE 9u
+
+static struct {
+    peal_world *worlds[BESIDE];
+    peal_table *table;
+    pthread_barrier_t meet;
+} beside;
+
+static peal_status make_beside(struct rank *rank, uint32_t which, peal_diag *diag,
+                               peal_cuda_comm **comm)
+{
+    peal_cuda_params params = PEAL_CUDA_PARAMS_INIT;
+    params.device = rank->number;
+    params.heap_bytes = 1u << 20;
+    return peal_cuda_comm_create(rank->cuda, beside.worlds[which], beside.table, rank->number,
+                                 &params, diag, comm);
+}
+
+/* In one stream, rank 0 the other way round than the others. */
+static void *crossed_main(void *user)
+{
+    struct rank *rank = user;
+    peal_cuda_comm *comms[2] = {NULL, NULL};
+    void *in[2], *out[2];
+    char text[2][512] = {"", ""};
+    peal_diag diag = PEAL_DIAG_INIT;
+    for (uint32_t i = 0; i < 2; i++) {
+        SAY_OK(rank, make_beside(rank, i, &diag, &comms[i]), diag);
+        in[i] = comms[i] ? peal_cuda_mem_alloc(comms[i], 4096) : NULL;
+        out[i] = comms[i] ? peal_cuda_mem_alloc(comms[i], 4 * 4096) : NULL;
+    }
+    if (!rank->problem[0])
+        SAY_OK(rank, peal_cuda_stream_create(comms[0], &diag, &rank->stream), diag);
+    (void)pthread_barrier_wait(&beside.meet);
+    for (uint32_t k = 0; k < 2 && !rank->problem[0]; k++) {
+        uint32_t i = rank->number == 0 ? 1 - k : k;
+        (void)!peal_cuda_allgather(comms[i], in[i], out[i], 64, PEAL_UINT32, rank->stream, &diag);
+    }
+    for (uint32_t i = 0; i < 2 && rank->stream; i++) {
+        peal_status status = peal_cuda_stream_wait(comms[i], rank->stream, &diag);
+        memcpy(text[i], diag.text, sizeof text[i]);
+        SAY(rank, i || status == PEAL_ERR_TIMEOUT || status == PEAL_ERR_PEER, "%s: %s",
+            peal_status_name(status), diag.text);
+    }
+    SAY(rank, strstr(text[0], "in a call of another comm") != NULL, "it says: %s", text[0]);
+    (void)pthread_barrier_wait(&beside.meet);
+    if (rank->stream)
+        peal_cuda_stream_destroy(comms[0], rank->stream);
+    for (uint32_t i = 0; i < 2; i++)
+        peal_cuda_comm_destroy(comms[i]);
+    return NULL;
+}
+
+/* Leaves the devices no more multiprocessors than the comm's blocks take, of eight on each. */
+static void shrink(struct rank *rank, const peal_cuda_comm *comm)
+{
+    peal_cuda_comm_info info = {.size = sizeof info};
+    char sms[16];
+    (void)pthread_barrier_wait(&beside.meet);
+    SAY(rank, peal_cuda_comm_get(comm, &info) == PEAL_OK && info.blocks > 0, "no blocks");
+    (void)snprintf(sms, sizeof sms, "%u", (info.blocks + 7) / 8);
+    if (rank->number == 0)
+        (void)setenv("FAKECUDA_SMS", sms, 1);
+    (void)pthread_barrier_wait(&beside.meet);
+}
+
+/* Comms until there is no room for one more. */
+static void *crowded_main(void *user)
+{
+    struct rank *rank = user;
+    peal_cuda_comm *comms[BESIDE] = {NULL};
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_status status = PEAL_OK;
+    uint32_t count = 1;
+    SAY_OK(rank, make_beside(rank, 0, &diag, &comms[0]), diag);
+    if (comms[0])
+        shrink(rank, comms[0]);
+    while (comms[0] && count < BESIDE && status == PEAL_OK) {
+        status = make_beside(rank, count, &diag, &comms[count]);
+        count++;
+    }
+    SAY(rank, count > 1 && status == PEAL_ERR_UNSUPPORTED, "%u comms: %s", count,
+        peal_status_name(status));
+    SAY(rank, strstr(diag.text, "can be resident") != NULL, "it says: %s", diag.text);
+    /* When one has gone there is room again. */
+    peal_cuda_comm_destroy(comms[0]);
+    comms[0] = NULL;
+    (void)pthread_barrier_wait(&beside.meet);
+    if (count < BESIDE)
+        SAY_OK(rank, make_beside(rank, count, &diag, &comms[count]), diag);
+    (void)pthread_barrier_wait(&beside.meet);
+    for (uint32_t i = 0; i < BESIDE; i++)
+        peal_cuda_comm_destroy(comms[i]);
+    return NULL;
+}
+
+static void run_beside(void *(*body)(void *), uint32_t worlds, uint32_t timeout_ms)
+{
+    static struct rank ranks[RANKS];
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    pthread_t threads[RANKS];
+    peal_cuda *cuda = NULL;
+    params.ranks = RANKS;
+    params.heap_bytes = 1u << 16;
+    params.timeout_ms = timeout_ms;
+    memset(&beside, 0, sizeof beside);
+    memset(ranks, 0, sizeof ranks);
+    beside.table = plan_for(ctx, PEAL_ALLGATHER, "direct", 0);
+    ck_assert_int_eq(peal_cuda_open(ctx, fake_path(), &diag, &cuda), PEAL_OK);
+    (void)pthread_barrier_init(&beside.meet, NULL, RANKS);
+    for (uint32_t i = 0; i < worlds; i++)
+        ck_assert_int_eq(peal_world_create(ctx, &params, beside.table, &diag, &beside.worlds[i]),
+                         PEAL_OK);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        ranks[r].number = r;
+        ranks[r].cuda = cuda;
+        ck_assert_int_eq(pthread_create(&threads[r], NULL, body, &ranks[r]), 0);
+    }
+    for (uint32_t r = 0; r < RANKS; r++) {
+        (void)pthread_join(threads[r], NULL);
+        ck_assert_msg(!ranks[r].problem[0], "rank %u: %s", r, ranks[r].problem);
+    }
+    for (uint32_t i = 0; i < worlds; i++)
+        peal_world_destroy(beside.worlds[i]);
+    (void)pthread_barrier_destroy(&beside.meet);
+    peal_table_destroy(beside.table);
+    peal_cuda_close(cuda);
+}
+
+START_TEST(test_crossed)
+{
+    run_beside(crossed_main, 2, 300);
+}
+END_TEST
+
+START_TEST(test_crowded)
+{
+    run_beside(crowded_main, BESIDE, 20000);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cuda failure");
@@ -159,6 +304,8 @@ int main(void)
     tcase_add_loop_test(tests, test_abort, 0, 2);
     tcase_add_test(tests, test_mismatch);
     tcase_add_test(tests, test_odd);
+    tcase_add_test(tests, test_crossed);
+    tcase_add_test(tests, test_crowded);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

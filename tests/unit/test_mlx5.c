@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "device/dev_mlx5.h"
+#include "mlx5_nic.h"
 
 /* What the device headers ask of a host; nothing here waits. */
 void dev_host_turn(struct dev_thread *t)
@@ -136,7 +137,63 @@ START_TEST(test_ring)
     memcpy(record, &q.record, sizeof record);
     ck_assert_uint_eq(record[3], 11);
     ck_assert_int_eq(record[0] + record[1] + record[2], 0);
-    ck_assert(dev_mlx5_reached(11, 11) && dev_mlx5_reached(2, 0xfffe) && !dev_mlx5_reached(10, 11));
+    ck_assert_uint_eq(dev_mlx5_count(&q.queue, 9), 9);
+    q.queue.posted = 0x30002; /* over the counter's 16 bits */
+    ck_assert_uint_eq(dev_mlx5_count(&q.queue, 0xfffe), 0x2fffe);
+    ck_assert_uint_eq(dev_mlx5_count(&q.queue, 2), 0x30002);
+}
+END_TEST
+
+/* ---- entries that a NIC carries out, around its queue and over the counter's 16 bits */
+
+START_TEST(test_nic)
+{
+    static char here[4096], there[4096];
+    static struct nic nic;
+    memset(&nic, 0, sizeof nic);
+    nic.random = 5;
+    struct nic_queue *made = nic_add_queue(&nic, 8);
+    ck_assert_ptr_nonnull(made);
+    ck_assert(nic_add_region(&nic, 7, (uintptr_t)here, sizeof here, here));
+    ck_assert(nic_add_region(&nic, 9, 0x40000, sizeof there, there));
+    struct dev_mlx5_queue queue = {.entries = (uintptr_t)made->entries,
+                                   .record = (uintptr_t)&made->record,
+                                   .doorbell = (uintptr_t)&made->doorbell,
+                                   .done = (uintptr_t)made->done,
+                                   .number = made->number,
+                                   .blocks = made->blocks};
+    struct dev_mlx5_target to = {0x40000, 9, 7};
+    int failed = 0;
+    for (uint64_t i = 0; i < 70000 && !nic.complaint; i++) {
+        uint32_t at = (uint32_t)(i * 24 % 4000);
+        memcpy(here + at, &i, sizeof i);
+        while (queue.posted - dev_mlx5_count(&queue, dev_mlx5_finished(&queue, &failed)) > 6)
+            (void)nic_serve(&nic);
+        to.address = 0x40000 + at;
+        dev_mlx5_put(&queue, (uintptr_t)here + at, &to, sizeof i);
+        to.address = 0x40000 + 4088;
+        dev_mlx5_signal(&queue, &to, i + 1);
+        dev_mlx5_ring(&queue);
+        uint64_t seen;
+        memcpy(&seen, there + 4088, sizeof seen);
+        while (seen != i + 1 && !nic.complaint) {
+            (void)nic_serve(&nic);
+            memcpy(&seen, there + 4088, sizeof seen);
+        }
+        ck_assert_mem_eq(there + at, &i, sizeof i); /* the data is in front of its flag */
+    }
+    ck_assert_msg(!nic.complaint, "%s", nic.complaint);
+    ck_assert_uint_eq(nic.entries, 140000);
+    /* What no key covers is an error that is told. */
+    to.address = 0x40000 + 4090;
+    dev_mlx5_put(&queue, (uintptr_t)here, &to, 8);
+    dev_mlx5_ring(&queue);
+    for (int i = 0; i < 100 && !failed; i++) {
+        (void)nic_serve(&nic);
+        (void)dev_mlx5_finished(&queue, &failed);
+    }
+    ck_assert_int_eq(failed, 1);
+    nic_clear(&nic);
 }
 END_TEST
 
@@ -151,6 +208,7 @@ int main(void)
     tcase_add_test(tests, test_completion);
 #endif
     tcase_add_test(tests, test_ring);
+    tcase_add_test(tests, test_nic);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

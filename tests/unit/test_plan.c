@@ -160,6 +160,8 @@ START_TEST(engines_follow_the_path)
     ck_assert_uint_eq(peal_plan_engines(PEAL_LINK_SHM, 1, 0), sm | tma | ce);
     ck_assert_uint_eq(peal_plan_engines(PEAL_LINK_XGMI, 1, 0), sm | ce);
     ck_assert_uint_eq(peal_plan_engines(PEAL_LINK_NET, 0, 90),
+                      1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP | 1u << PEAL_ENGINE_IBGDA);
+    ck_assert_uint_eq(peal_plan_engines(PEAL_LINK_NET, 0, 0),
                       1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP);
     ck_assert_uint_eq(peal_plan_engines(PEAL_LINK_SMP, 0, 90), 1u << PEAL_ENGINE_STAGED);
     ck_assert_uint_eq(peal_plan_engines(PEAL_LINK_CLASS_COUNT, 1, 90), 0);
@@ -308,7 +310,7 @@ static const struct spoilt spoilts[] = {
     {spoil_packets, "rank 0 lane 0 step 0 (put): packets are not moved in spans"},
     {spoil_event, "rank 0 lane 0 step 0 (put): a step of sm has no event"},
     {spoil_op, "rank 0 lane 0 step 0: opcode 15 is not below 15"},
-    {spoil_engine, "rank 0 lane 0 step 0 (put): engine 6 is not below 6"},
+    {spoil_engine, "rank 0 lane 0 step 0 (put): engine 7 is not below 7"},
     {spoil_operands, "rank 0 lane 0 step 0 (put): operands beyond those of the rank"},
     {spoil_zero, "rank 0 lane 0 step 0 (put): an operand's field zero is set"},
     {spoil_slot, "rank 0 lane 0 step 0 (put): an in or out operand has a slot"},
