@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#define PROOF_MAX 3.7e6
 #define EVEN_TILE (64u << 10)
 #define MEETING_LANES 4             /* of a link, of which some move at any time */
 #define ENTER_LANE (STAGES_MAX - 1) /* of a stage that runs once, not for each tile */
@@ -373,6 +374,14 @@ static int one_port(const struct packed *packed)
     return packed->ported && (flat || (packed->blocks == 1 && packed->trees == 1));
 }
 
+/* 1: a pipeline of so many hops by so many lanes takes seconds to prove, with a clock that has a
+ * component for each lane. */
+static int long_proof(const struct packed *packed, uint32_t lanes)
+{
+    int ways = (packed->way[PACKED_UP].levels > 0) + (packed->way[PACKED_DOWN].levels > 0);
+    return (double)peal_packed_chunks(packed) * ways * packed->n * packed->n * lanes > PROOF_MAX;
+}
+
 /* Tiles make a pipeline, in which no lane may wait for others on a link while another link is idle:
  * links have lanes of their own, or there is one for all, or channels go round one way, evenly
  * spread. What waits for slots does not stay so in short tiles. */
@@ -395,6 +404,9 @@ static peal_status add_tiles(const struct costing *c, struct candidate *candidat
                                      256u << 10, 512u << 10, 2u << 20};
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         if (!planner->request.tile_bytes && !may_tile(packed, tiles[i]))
+            continue;
+        if (tiles[i] && packed->by_link && !planner->request.channels &&
+            long_proof(packed, candidate->lanes))
             continue;
         candidate->tile_bytes =
             planner->request.tile_bytes ? planner->request.tile_bytes : tiles[i];

@@ -368,7 +368,8 @@ peal_status peal_packed_deal(struct packed *packed, uint32_t pieces, uint32_t ch
     packed->pieces = pieces;
     packed->channels = channels;
     packed->by_link = by_link;
-    packed->depth = by_link && packed->blocks == 1 ? 2 * SLOT_DEPTH : SLOT_DEPTH;
+    packed->depth =
+        by_link && (packed->blocks == 1 || packed->any_pushed) ? 2 * SLOT_DEPTH : SLOT_DEPTH;
     packed->lanes = by_link ? CHANNELS_MAX : channels;
     size_t loads = (size_t)(PACKED_LEVELS_MAX + 1) * packed->lanes * sizeof(uint64_t);
     size_t slots = (size_t)channels * packed->n * sizeof(uint32_t);
