@@ -274,7 +274,7 @@ static void call_once(struct member *self, struct what what)
 
 static void sizes_body(struct member *self)
 {
-    static const uint32_t counts[] = {0, 7, 4099, 65537};
+    static const uint32_t counts[] = {0, 7, 65537};
     uint32_t salt = 0;
     for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
         for (unsigned c = 0; c < 3; c++, salt++)
@@ -294,7 +294,7 @@ static void queued_body(struct member *self)
     struct what what = {PEAL_ALLGATHER, 5001, 3, 1}, other = {PEAL_ALLREDUCE, 777, 4, 0};
     prepare(self, &other);
     prepare(self, &what);
-    for (uint32_t i = 0; i < 20; i++) {
+    for (uint32_t i = 0; i < 10; i++) {
         SAY_OK(self, enqueue(self, &what, &diag), diag);
         if (i % 3 == 0)
             SAY_OK(self, enqueue(self, &other, &diag), diag);
@@ -331,7 +331,7 @@ static void replay_body(struct member *self)
     (void)pthread_barrier_wait(&team.meet);
     void *exec = capture(self, context, calls, 3);
     (void)pthread_barrier_wait(&team.meet);
-    for (uint32_t i = 0; i < 8; i++) {
+    for (uint32_t i = 0; i < 5; i++) {
         calls[2].salt = i;
         prepare(self, &calls[2]);
         (void)graphs.push(context);
@@ -389,7 +389,6 @@ END_TEST
 
 START_TEST(test_rdma)
 {
-    fake.inline_bytes = _i ? 0 : 128;
     run(rdma_body, NULL, 1, 60000);
     ck_assert_uint_gt(fake.works, 0);
 }
@@ -399,6 +398,7 @@ END_TEST
 START_TEST(test_mixed)
 {
     fake.large_most = RANKS - 1;
+    fake.inline_bytes = 0;
     run(mixed_body, NULL, 1, 60000);
 }
 END_TEST
@@ -628,9 +628,13 @@ int main(void)
     tests = add_case(suite, "ways");
     tcase_add_checked_fixture(tests, set_up_threads, tear_down_threads);
     tcase_add_test(tests, test_tcp);
-    tcase_add_loop_test(tests, test_rdma, 0, 2);
+    tcase_add_test(tests, test_rdma);
     tcase_add_test(tests, test_mixed);
+#if !defined(__SANITIZE_THREAD__) /* it shows no more of threads than the others */
     tcase_add_test(tests, test_large);
+#else
+    (void)test_large;
+#endif
     tests = add_case(suite, "calls");
     tcase_add_checked_fixture(tests, set_up_threads, tear_down_threads);
     tcase_add_loop_test(tests, test_queued, 0, 2);
