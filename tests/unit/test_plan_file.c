@@ -288,7 +288,7 @@ static const struct wrong_program wrong_programs[] = {
      "byte 89 of the plan: a signal after no event is marked"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x76, 0, 0},
      11,
-     "rank 0 lane 0 step 0 (signal): engine 7 is not below 6"},
+     "rank 0 lane 0 step 0 (signal): engine 7 is not below 7"},
     {{0, 0, 0, 0, 1, 0, 1, 0, 0x80, 0, 1, 8, 9},
      13,
      "byte 86 of the plan: a step has unknown bits"},
