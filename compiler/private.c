@@ -52,11 +52,25 @@ static void cost_slots(struct candidate *candidate)
     candidate->alone_total_us_per_byte *= SLOT_FACTOR;
 }
 
+/* The first two neighbours of one host; 0: there are none. */
+static int find_neighbours(const struct group *group, uint32_t *first)
+{
+    for (uint32_t h = 0; h < group->nhosts; h++) {
+        *first = group->host_first[h];
+        if (group->host_first[h + 1] - *first > 1)
+            return 1;
+    }
+    return 0;
+}
+
 /* At the rate at which two neighbours copy; not by tiles: the message is staged whole. */
 static void cost_staging(const struct planner *planner, struct candidate *candidate)
 {
     struct hop hop;
-    peal_planner_hop(planner, 0, 1, &hop);
+    uint32_t first;
+    if (!find_neighbours(&planner->group, &first))
+        return;
+    peal_planner_hop(planner, first, first + 1, &hop);
     double us = staged_share(planner, candidate->algo) / (hop.path.beta_gbs * 1e3);
     if (us <= 0 || candidate->nstages == STAGES_MAX)
         return;
@@ -81,7 +95,7 @@ void peal_planner_private(struct planner *planner, uint32_t first)
     if (!planner->group.accelerators && planner->algorithm == ALGO_ANY)
         drop_tiled(planner, first);
     for (uint32_t i = first; i < planner->count; i++) {
-        if (!planner->group.accelerators)
+        if (!planner->group.accelerators && planner->group.nhosts == 1) /* else networks bind */
             cost_slots(&planner->candidates[i]);
         cost_staging(planner, &planner->candidates[i]);
     }

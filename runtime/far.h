@@ -74,9 +74,15 @@ struct far_landing {
     int (*raise)(struct far_landing *self, uint32_t rank, uint32_t sem, uint64_t word);
 };
 
-/* Of a call of so few bytes no step takes long: what its lanes have for a peer waits until none of
- * them can go on, and leaves together. */
-#define FAR_HOLD_BYTES (64u << 10)
+/* What the calling thread puts while its lanes have their turn may wait a little, to leave
+ * together. */
+enum far_hold {
+    FAR_HOLD_NOTHING,
+    FAR_HOLD_PUTS, /* small ones, for the signal behind them */
+    FAR_HOLD_ALL   /* until no lane can go on: of a call so small that no step takes long */
+};
+#define FAR_HOLD_BYTES (64u << 10) /* such a call's, */
+#define FAR_PUT_BYTES (32u << 10)  /* and of a small put */
 
 /* What this rank has sent to another: by the calling thread, for any. */
 struct rt_sent {
@@ -109,7 +115,7 @@ struct rt_far {
      * transport's. 0 bytes between calls. */
     _Atomic uint64_t out;
     _Atomic uint64_t out_bytes;
-    int holds; /* while lanes have their turn; the calling thread's, as is the next */
+    enum far_hold holds; /* the calling thread's, as is the next */
     uint32_t news_seen;
     _Atomic uint32_t news; /* counts what peers have made happen here */
     _Atomic uint32_t sleeps;
@@ -165,14 +171,14 @@ static inline void rt_far_offer(struct peal_comm *comm)
 static inline void rt_far_hold(struct peal_comm *comm, const struct rt_row *row)
 {
     if (comm->far)
-        comm->far->holds = row->message_bytes <= FAR_HOLD_BYTES;
+        comm->far->holds = row->message_bytes <= FAR_HOLD_BYTES ? FAR_HOLD_ALL : FAR_HOLD_PUTS;
 }
 
 static inline void rt_far_flush(struct peal_comm *comm)
 {
     if (!comm->far)
         return;
-    comm->far->holds = 0;
+    comm->far->holds = FAR_HOLD_NOTHING;
     if (comm->far->transport->flush)
         comm->far->transport->flush(comm->far->transport);
 }

@@ -106,6 +106,24 @@ static int net_room(struct far_transport *self, uint32_t rank, uint32_t items)
     return room;
 }
 
+static int is_held(enum far_hold holds, const struct net_item *item)
+{
+    size_t bytes = 0;
+    if (holds != FAR_HOLD_PUTS || item->kind != FRAME_DATA)
+        return holds == FAR_HOLD_ALL;
+    for (uint32_t i = 0; i < item->count && bytes <= FAR_PUT_BYTES; i++)
+        bytes += item->pieces[i].bytes;
+    return bytes <= FAR_PUT_BYTES;
+}
+
+static void hold(struct net *net, struct net_peer *peer)
+{
+    peer->held = 1;
+    if (!peer->listed)
+        net->held[net->nheld++] = peer->rank;
+    peer->listed = 1;
+}
+
 /* At once as far as the socket takes it, unless more is to come. A word waits for the signal behind
  * it. */
 static void put_item(struct far_transport *self, uint32_t rank, const struct net_item *item)
@@ -113,10 +131,10 @@ static void put_item(struct far_transport *self, uint32_t rank, const struct net
     struct net *net = net_of(self);
     struct net_peer *peer = peer_of(self, rank);
     (void)pthread_mutex_lock(&net->lock);
-    if (net->far->holds && !peer->held && peer->head == peer->tail) {
-        peer->held = 1;
-        net->held[net->nheld++] = rank;
-    }
+    if (!is_held(net->far->holds, item))
+        peer->held = 0;
+    else if (peer->head == peer->tail)
+        hold(net, peer);
     peer->queue[peer->tail++ % NET_QUEUE] = *item;
     if (!peer->held && item->kind != FRAME_STORE)
         net_pump(net, peer);
@@ -131,7 +149,7 @@ static void net_flush(struct far_transport *self)
     (void)pthread_mutex_lock(&net->lock);
     for (uint32_t i = 0; i < net->nheld; i++) {
         struct net_peer *peer = &net->peers[net->held[i]];
-        peer->held = 0;
+        peer->held = peer->listed = 0;
         net_pump(net, peer);
     }
     net->nheld = 0;

@@ -8,8 +8,8 @@
  *
  * The calling thread sends as much as the sockets take and never waits. One thread for each comm
  * receives, acknowledges, and sends what was left. Frames leave in trains, as many as there are by
- * one system call: what the lanes of a small call have for a peer is held until none of them can go
- * on (far.h), so their data and signals are a train, and mostly one packet.
+ * one system call: a small put is held for the signal behind it, and all that the lanes of a small
+ * call have for a peer until none of them can go on (far.h), so that they are mostly one packet.
  */
 #ifndef PEAL_RUNTIME_NET_H
 #define PEAL_RUNTIME_NET_H
@@ -81,7 +81,8 @@ struct net_peer {
     uint32_t piece; /* of the item at the head, */
     size_t offset;  /* and in it */
     uint8_t owes_error, owes_ask, owes_status, owes_bye, owes_answer;
-    uint8_t held; /* what is in the queue waits for net_flush */
+    uint8_t held;   /* what is in the queue waits for net_flush, or a signal */
+    uint8_t listed; /* in net->held */
     uint8_t bye_answered;
     uint8_t left; /* it has said good-bye */
     uint8_t gone;
@@ -97,7 +98,7 @@ struct net {
     pthread_mutex_t hearing; /* held while something is received; before `lock` */
     int deaf;                /* under it: a call has failed, data is dropped */
     pthread_mutex_t lock;    /* over all that is sent, and events */
-    uint32_t *held;          /* peers that are; as many as ranks. Of the calling thread */
+    uint32_t *held;          /* peers that may be; as many as ranks. Of the calling thread */
     uint32_t nheld;
     pthread_t thread;
     int poll;

@@ -287,7 +287,7 @@ void net_pump(struct net *net, struct net_peer *peer)
 void net_cut(struct net_peer *peer)
 {
     peer->head = peer->tail;
-    peer->held = 0;
+    peer->held = peer->listed = 0;
     peer->piece = 0;
     peer->offset = 0;
     for (uint32_t s = 0; s < peer->streams; s++) {

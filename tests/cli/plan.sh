@@ -112,3 +112,17 @@ expect_json 'j["rows"][0]["net_messages"] > 0 and j["rows"][0]["net_message_byte
 expect 0 "$PEAL" plan "$cluster" -n 32 --collective gather -a direct --bytes 1M:1M --incast 3 --json
 expect_json 'all("3 of other hosts at once" in r["detail"] for r in j["rows"])'
 expect 2 "$PEAL" plan ring.peal --incast 3
+
+# Buffers of processes are staged within hosts: beside a slow network that is little.
+cat >slow.xml <<'XML'
+<peal version="1" name="slow">
+  <host name="n" count="4" ranks="2"><nic name="e0" speed-gbits="1" rdma="no"/></host>
+  <network kind="leaf-spine" latency-us="30"/>
+</peal>
+XML
+for algorithm in hierarchical ring; do
+    expect 0 "$PEAL" plan slow.xml --bytes 16M:16M -a $algorithm --json
+    us=$(python3 -c 'import json; print(json.load(open("out"))["rows"][0]["time_us"])')
+    expect 0 "$PEAL" plan slow.xml --bytes 16M:16M -a $algorithm --private --json
+    expect_json "$us < j['rows'][0]['time_us'] < 1.1 * $us"
+done

@@ -69,8 +69,8 @@ ranks() {
     us=$(python3 -c 'import json; print(json.load(open("out.0")).get("time_best_us", 0))')
 }
 
-predicted() { # predicted ARG...: of a topology, in us
-    "$PEAL" plan "$@" --bytes "$size:$size" --json |
+predicted() { # predicted ARG...: of a topology, in us; ranks are processes with buffers of their own
+    "$PEAL" plan "$@" --private --bytes "$size:$size" --json |
         python3 -c 'import json,sys; print(json.load(sys.stdin)["rows"][0]["time_us"])'
 }
 
@@ -105,7 +105,7 @@ XML
     worst=$(seq -s' ' 0 $((n - 1)))
     worst="$worst $worst"
     badly=$(seq -s, 0 2 $((2 * n - 2))),$(seq -s, 1 2 $((2 * n - 1)))
-    hosts $n "$(python3 -c "print(int($rate * 1000))")mbit"
+    hosts "$n" "$(python3 -c "print(int($rate * 1000))")mbit"
     echo "$n hosts, $rate Gbit/s, allreduce of $size by $((2 * n)) ranks"
     echo "                          time ms  predicted  ratio  predicted   share"
     few=(--iters 1 --warmup 1)
@@ -130,5 +130,5 @@ print(f"  as planned: {us / min(others):.2f} of the best above")
 sys.exit(0 if us <= 1.1 * min(others) else 1)' "$us" "$hier" "$ring" ||
         slow "the planner's choice is not the best"
     [ "$rate" = 1 ] && ranks "$well" net.xml --collective all --count 0,1,1000,100003
-    unhost $n
+    unhost "$n"
 done

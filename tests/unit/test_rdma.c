@@ -677,6 +677,16 @@ static void body_calls(struct member *self, peal_comm *comm)
     free(mine[1]);
 }
 
+/* What the rows say went by a transport. */
+static uint64_t carried(peal_comm *comm, peal_transport by)
+{
+    uint64_t bytes = 0;
+    peal_counter counter = {.size = sizeof counter};
+    for (uint32_t i = 0; peal_comm_counter(comm, i, &counter) == PEAL_OK; i++)
+        bytes += counter.carried[by].bytes;
+    return bytes;
+}
+
 /* That all went by the device, and that it is said so. */
 static void body_checked(struct member *self, peal_comm *comm)
 {
@@ -691,6 +701,10 @@ static void body_checked(struct member *self, peal_comm *comm)
                    strcmp(far.device, "fake0:1") != 0 || far.links_tcp != 0 ||
                    far.links_rdma != 8 || far.why[0] != '\0';
     self->wrong += far.puts == 0 || far.bytes == 0 || far.signals == 0;
+    uint64_t sent = far.bytes;
+    ck_assert_int_eq(peal_world_link(self->world, 3 - self->rank, &far), PEAL_OK);
+    self->wrong += carried(comm, PEAL_TRANSPORT_RDMA) != sent + far.bytes;
+    self->wrong += carried(comm, PEAL_TRANSPORT_TCP) != 0;
     self->wrong +=
         !(info.engines >> PEAL_ENGINE_RDMA & 1) || info.stand_ins >> PEAL_ENGINE_RDMA & 1;
 }
