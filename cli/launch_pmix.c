@@ -14,6 +14,7 @@ int pmix_asks(void)
 #ifdef PEAL_HAVE_PMIX
 
 #include <pmix.h>
+#include <stdbool.h>
 
 static pmix_proc_t self;
 
@@ -78,13 +79,25 @@ static pmix_status_t get_id(const char *key, peal_id *id)
     return status;
 }
 
+/* Not only waits: what a host has already asked another for it would not ask for again. */
+static pmix_status_t exchange(void)
+{
+    pmix_info_t info;
+    bool collect = true;
+    PMIX_INFO_CONSTRUCT(&info);
+    PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+    pmix_status_t status = PMIx_Fence(NULL, 0, &info, 1);
+    PMIX_INFO_DESTRUCT(&info);
+    return status;
+}
+
 int pmix_spread(uint32_t number, int is_root, peal_id *id)
 {
     char key[32];
     (void)snprintf(key, sizeof key, "peal-id-%lu", (unsigned long)number);
     pmix_status_t status = is_root ? put_id(key, id) : PMIX_SUCCESS;
     if (status == PMIX_SUCCESS)
-        status = PMIx_Fence(NULL, 0, NULL, 0);
+        status = exchange();
     if (status == PMIX_SUCCESS && !is_root)
         status = get_id(key, id);
     return status == PMIX_SUCCESS ? EXIT_YES : failed("passing the job's id on", status);

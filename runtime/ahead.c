@@ -54,3 +54,30 @@ int rt_ahead_passed(struct peal_comm *comm, const struct rt_row *row)
     return all_have(comm, comm->behind,
                     call_before(comm, row->ahead ? PLAN_AHEAD / 2 : row->window));
 }
+
+static peal_status differ(struct peal_comm *comm, uint32_t culprit, uint32_t call, peal_diag *diag)
+{
+    struct rt_error error = {
+        .status = PEAL_ERR_MISMATCH, .rank = comm->rank, .culprit = culprit, .call = call};
+    rt_fail(comm->base, &error);
+    return rt_failure(comm, diag);
+}
+
+peal_status rt_ahead_compare(struct peal_comm *comm, peal_diag *diag)
+{
+    uint64_t span = comm->call - comm->compared;
+    span = span < 2 * PLAN_AHEAD ? span : 2 * PLAN_AHEAD;
+    comm->compared = comm->call;
+    comm->unheard = 0;
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        const struct rt_board *board = rt_board(comm->base, &comm->layout, r);
+        for (uint32_t back = 1; back < span; back++) {
+            uint32_t at = (comm->stamp - back) % (2 * PLAN_AHEAD);
+            uint64_t mine = atomic_load_explicit(&comm->board->ahead[at], memory_order_relaxed);
+            uint64_t theirs = atomic_load_explicit(&board->ahead[at], memory_order_relaxed);
+            if ((uint32_t)theirs == (uint32_t)mine && theirs != mine)
+                return differ(comm, r, (uint32_t)mine, diag);
+        }
+    }
+    return PEAL_OK;
+}

@@ -124,7 +124,7 @@ static inline peal_status begin(peal_comm *comm, const struct rt_call *call, str
     return PEAL_OK;
 }
 
-static inline void end(peal_comm *comm, struct rt_row *row)
+static inline peal_status end(peal_comm *comm, struct rt_row *row, peal_diag *diag)
 {
     rt_far_leave(comm);
     if (comm->private_buffers) {
@@ -137,13 +137,14 @@ static inline void end(peal_comm *comm, struct rt_row *row)
     uint64_t ns = comm->measures ? rt_now_ns() - comm->begun : 0;
     row->time_ns += ns;
     rt_carried_end(comm, row, ns);
-    rt_ahead_end(comm, row);
+    peal_status status = rt_ahead_end(comm, row, diag);
     if (comm->call % 0x40000000u < 2 * PLAN_AHEAD && comm->call > 2 * PLAN_AHEAD)
         forget_packets(comm);
     atomic_store_explicit(&comm->board->done, comm->stamp, memory_order_release);
     rt_rouse_any(comm);
     comm->call++;
     comm->calls++;
+    return status;
 }
 
 static inline peal_status run(peal_comm *comm, struct rt_row *row, peal_diag *diag)
@@ -180,7 +181,7 @@ static peal_status give_counts(const struct peal_comm *comm, const struct rt_cal
 peal_status rt_call_end(struct peal_comm *comm, const struct rt_call *call, struct rt_row *row,
                         peal_diag *diag)
 {
-    end(comm, row);
+    PEAL_TRY(end(comm, row, diag));
     return call->send_counts ? give_counts(comm, call, diag) : PEAL_OK;
 }
 
@@ -195,8 +196,7 @@ static inline peal_status call(peal_comm *comm, const void *in, void *out, struc
         return rt_queue_call(comm, &asked, diag);
     PEAL_TRY(begin(comm, &asked, &row, diag));
     PEAL_TRY(run(comm, row, diag));
-    end(comm, row);
-    return PEAL_OK;
+    return end(comm, row, diag);
 }
 
 peal_status peal_allreduce(peal_comm *comm, const void *in, void *out, size_t count,

@@ -250,9 +250,11 @@ struct peal_comm {
     char *out;
     char *shared_in; /* the same, or where they are staged for peers */
     char *shared_out;
-    uint64_t call;   /* number of the call under way or, between calls, of the next */
-    uint64_t over;   /* a call from which all have returned, as far as is known */
-    uint64_t header; /* of packets: stamp above, digest below */
+    uint64_t call;     /* number of the call under way or, between calls, of the next */
+    uint64_t over;     /* a call from which all have returned, as far as is known */
+    uint64_t compared; /* a call up to which all have called the same; */
+    uint32_t unheard;  /* and calls since in which this rank may have waited for nobody */
+    uint64_t header;   /* of packets: stamp above, digest below */
     uint32_t stamp;
     uint32_t digest;
     uint32_t copy; /* of the row's packets and scratch: the call's number tells */
@@ -424,11 +426,19 @@ int rt_attach_move(struct peal_comm *comm, const struct rt_row *row, const struc
 void rt_ahead_begin(struct peal_comm *comm, const struct rt_row *row);
 /* Looks again whether they still are; 0: comm->behind is. */
 int rt_ahead_passed(struct peal_comm *comm, const struct rt_row *row);
+/* Behind a call that all have entered: what they called before it, where nobody waited for anybody,
+ * was the same. */
+peal_status rt_ahead_compare(struct peal_comm *comm, peal_diag *diag);
 /* Has the call ended, what follows is known of the others. */
-static inline void rt_ahead_end(struct peal_comm *comm, const struct rt_row *row)
+static inline peal_status rt_ahead_end(struct peal_comm *comm, const struct rt_row *row,
+                                       peal_diag *diag)
 {
-    if (!row->ahead)
-        comm->over = comm->call - 1;
+    if (row->ahead) {
+        comm->unheard++;
+        return PEAL_OK;
+    }
+    comm->over = comm->call - 1;
+    return comm->unheard ? rt_ahead_compare(comm, diag) : PEAL_OK;
 }
 
 /* ---- numa.c: asks for memory of this processor's node, for what is this rank's of the segment */

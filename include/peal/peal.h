@@ -1486,9 +1486,9 @@ PEAL_API PEAL_CHECK peal_status peal_comm_lost(peal_comm *comm, unsigned char *l
 /* Another table in the place of the comm's, between two calls: all ranks ask for it behind the same
  * call, with equal tables, which must need no more memory than the one that the world was made for.
  * All take it, or all keep the old one. Handles of pending calls stay good, counters begin anew.
- * Errors: ARG (calls are outstanding), RANGE (too large), UNSUPPORTED (a plan does not fit the hosts
- * that the ranks are on), UNPROVEN, MEMORY: of this rank, whereupon the others get MISMATCH, as they
- * do for unequal tables; TIMEOUT, PEER: the comm is unusable. */
+ * Errors: ARG (calls are outstanding), RANGE (too large), UNSUPPORTED (a plan does not fit the
+ * hosts that the ranks are on), UNPROVEN, MEMORY: of this rank, whereupon the others get MISMATCH,
+ * as they do for unequal tables; TIMEOUT, PEER: the comm is unusable. */
 PEAL_API PEAL_CHECK peal_status peal_comm_replace(peal_comm *comm, peal_table *table,
                                                   peal_diag *diag);
 
@@ -1518,12 +1518,12 @@ typedef struct peal_counter {
     uint32_t peer;
     uint64_t max_bytes; /* of the row */
     char algorithm[64];
-    uint32_t engines;  /* bit 1 << engine of those that move, on any rank */
-    uint64_t calls;    /* that have ended well */
-    uint64_t bytes;    /* of their messages, as sizes are counted */
-    uint64_t staged;   /* calls whose private buffers were staged on this rank, */
-    uint64_t attached; /* and those in which others attached to them */
-    double time_us;    /* from entry to return, of calls made while the comm measured */
+    uint32_t engines;        /* bit 1 << engine of those that move, on any rank */
+    uint64_t calls;          /* that have ended well */
+    uint64_t bytes;          /* of their messages, as sizes are counted */
+    uint64_t staged;         /* calls whose private buffers were staged on this rank, */
+    uint64_t attached;       /* and those in which others attached to them */
+    double time_us;          /* from entry to return, of calls made while the comm measured */
     peal_carried carried[4]; /* by transport: PEAL_TRANSPORT_COUNT of them */
 } peal_counter;
 /* Of row `index`. Errors: ARG (past the last). */

@@ -156,7 +156,7 @@ expect_out '^tp +allreduce .* ring '
 expect 0 "$PEAL" report "$dgx" -c allreduce -b 8:1M --policy ring.lua -o page.html
 expect 0 "$PEAL" bench host:2 -s 1K:4K --iters 1 -o measured.txt
 expect 0 "$PEAL" compare host:2 measured.txt --policy ring.lua
-expect_out '^ *1K .* ring '
+expect_out '^ *1K .* ring( |$)'
 policy bad.lua <<<'return {choose = function() error("no") end}'
 expect 3 "$PEAL" estimate "$dgx" --model llama-3-8b --tp 8 --policy bad.lua
 expect 0 "$PEAL" estimate "$dgx" --model llama-3-8b --tp 8 --policy bad.lua --policy-fallback

@@ -488,7 +488,7 @@ static int model_finds(int bug)
     return wrong != 0;
 }
 
-#define SEEDS  12u
+#define SEEDS 12u
 #define ROUNDS 25u
 
 /* What an error does is up to the operating system's schedule too: whoever looks for one that
