@@ -181,7 +181,6 @@ static void check_learned(struct check *c, const struct plan_rank *rank)
  * packets of others, and touches nothing else that they know of. */
 static void check_ahead(const struct check *c, const struct plan_step *step)
 {
-    const struct plan_operand *operand = &c->program->operands[step->operands];
     if (!c->plan->ahead)
         return;
     if (!peal_plan_op_moves(step->op) || step->engine != PEAL_ENGINE_SM) {
@@ -189,6 +188,7 @@ static void check_ahead(const struct check *c, const struct plan_step *step)
             "a plan that runs ahead has loads and stores of sm, and nothing else");
         return;
     }
+    const struct plan_operand *operand = &c->program->operands[step->operands];
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
         if (operand[i].buffer == PLAN_BUF_SCRATCH ||
             (operand[i].rank != c->rank &&
