@@ -382,16 +382,19 @@ static inline int model_over(const struct model *m, uint32_t call, uint32_t befo
     return 1;
 }
 
-/* The rule by which ranks keep near each other, where plans do not see to that. */
+/* The rule by which ranks keep near each other, where plans do not see to that. Behind a call that
+ * all have to enter nobody looks. */
 static inline int model_near(const struct model *m, const struct model_lane *lane, uint32_t call,
                              const struct plan_step *step)
 {
     const struct peal_plan *plan = m->calls[call].plan;
-    const struct plan_operand *operand = plan->ranks[lane->rank].operands + step->operands;
     int stores = 0;
+    if (!plan->ahead)
+        return call == 0 || !m->calls[call - 1].plan->ahead || model_over(m, call, 2);
+    const struct plan_operand *operand = plan->ranks[lane->rank].operands + step->operands;
     for (uint32_t i = step->nsrc; i < (uint32_t)step->nsrc + step->ndst; i++)
         stores |= operand[i].buffer == PLAN_BUF_PACKET;
-    return plan->ahead ? !stores || model_over(m, call, MODEL_RING) : model_over(m, call, 2);
+    return !stores || model_over(m, call, MODEL_RING);
 }
 
 static inline int model_lane_step(struct model *m, struct model_lane *lane)
