@@ -13,41 +13,52 @@ forbidden="$forbidden|puts|fputs|fputc|putchar|putc|fopen|fdopen|fwrite|fread|fg
 forbidden="$forbidden|system|popen|setlocale|rand|srand|random|strtok|strerror|signal)\$"
 heap='^(malloc|calloc|realloc|reallocarray|free|strdup|strndup|aligned_alloc|posix_memalign)$'
 
-check_object() { # check_object ROOM OBJECT
-    local used hits
-    used=$(nm -u "$2" | awk '{print $NF}' | sed 's/@.*//')
-    hits=$(echo "$used" | grep -E "$forbidden" || true)
-    if [ "$1" = runtime ]; then
-        # A system call's numbers have no other text; the rest holds here too.
-        hits=$(echo "$hits" | grep -vx strerror || true)
-    fi
-    case $2 in
-    */base/alloc.c.*) ;; # where the default heap is
-    *) hits="$hits $(echo "$used" | grep -E "$heap" || true)" ;;
-    esac
-    for hit in $hits; do
-        echo "symbols: ${2##*/} ($1) calls $hit"
-        failures=$((failures + 1))
-    done
-    # Anything with a size in a writable section; tables of pointers are constant once
-    # relocated (.data.rel.ro) and do not count. A line: value, flags, section TAB size name.
-    hits=$(objdump -t "$2" | awk -F'\t' 'NF == 2 {
+# Undefined symbols, one object after the other: "path:   U name".
+find_calls() { # find_calls ROOM OBJECT...
+    local room=$1
+    shift
+    nm -u -A "$@" | awk -v room="$room" -v forbidden="$forbidden" -v heap="$heap" '{
+        object = $1
+        sub(/:$/, "", object)
+        name = $NF
+        sub(/@.*/, "", name)
+        # A system call has no other text for its numbers.
+        bad = name ~ forbidden && !(room == "runtime" && name == "strerror")
+        if (object !~ /\/base\/alloc\.c\./) # where the default heap is
+            bad = bad || name ~ heap
+        sub(/.*\//, "", object)
+        if (bad)
+            printf "symbols: %s (%s) calls %s\n", object, room, name
+    }'
+}
+
+# Anything with a size in a writable section; tables of pointers are constant once relocated
+# (.data.rel.ro) and do not count. A line: value, flags, section TAB size name.
+find_globals() { # find_globals ROOM OBJECT...
+    local room=$1
+    shift
+    objdump -t "$@" | awk -F'\t' -v room="$room" '
+        / file format / { object = $0; sub(/:? +file format .*/, "", object); sub(/.*\//, "", object) }
+        NF == 2 {
             split($2, right, " ")
             n = split($1, left, " ")
             if (left[n] ~ /^(\*COM\*|\.t?data|\.t?bss)/ && left[n] !~ /^\.data\.rel\.ro/ &&
-                right[1] !~ /^0+$/) print right[2]
-        }')
-    for hit in $hits; do
-        echo "symbols: ${2##*/} ($1) has the mutable global $hit"
-        failures=$((failures + 1))
-    done
+                right[1] !~ /^0+$/)
+                printf "symbols: %s (%s) has the mutable global %s\n", object, room, right[2]
+        }'
 }
 
 for arg in "$@"; do
-    for object in $(echo "${arg#*=}" | tr ':' ' '); do
-        check_object "${arg%%=*}" "$object"
-        count=$((count + 1))
-    done
+    room=${arg%%=*}
+    IFS=: read -r -a objects <<<"${arg#*=}"
+    complaints=$(
+        find_calls "$room" "${objects[@]}"
+        find_globals "$room" "${objects[@]}"
+    )
+    count=$((count + ${#objects[@]}))
+    [ -n "$complaints" ] || continue
+    echo "$complaints"
+    failures=$((failures + $(echo "$complaints" | wc -l)))
 done
 echo "symbols: $count objects, $failures complaints"
 [ "$failures" = 0 ] && [ "$count" -gt 0 ]

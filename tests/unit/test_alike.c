@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: plain */
 /*
  * What is executed once and stands for others: channels that are one but for names, plans of one
  * table that have one schedule, or channels in common. A fault in any of them is found all the

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: plain */
 /* Bounds. The exact one of allgather, searched on the graph that the routes of a fabric make,
  * against the optimal throughputs of DGX A100 boxes (300 GB/s to the switch, 25 GB/s of network a
  * GPU). */

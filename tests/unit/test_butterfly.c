@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: plain */
 /* Halving, Swing and the star: proven for every number of ranks up to 64, whole and by tiles; what
  * they move and with whom. That they compute is run_collectives' business. */
 #include "compiler.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: plain */
 /*
  * Estimates: the rows est-* of oracles/alpha-beta.tsv, each formula against a figure computed by
  * hand, buckets, swaps, and what is refused.

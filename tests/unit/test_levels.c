@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: plain */
 /*
  * Hierarchical schedules: every pair of inner and outer algorithm, forced levels, what a lane may
  * reach, and how near the bound the best candidates come. Compiling a table proves its plans.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: plain */
 /*
  * What choosing costs: at every size the plan of a table is at most 2 % slower than the best
  * candidate that fits, by the model, and never slower than the best plain ring or tree. On all
