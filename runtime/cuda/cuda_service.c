@@ -53,11 +53,13 @@ void cuda_read_report(const struct peal_cuda_comm *comm)
 {
     const struct dev_report *report = &comm->port->report;
     uint32_t status = __atomic_load_n(&report->status, __ATOMIC_ACQUIRE);
+    if (status != DEV_REPORT_MISMATCH && status != DEV_REPORT_BROKEN)
+        return; /* the rest is still being written, or never was */
     struct rt_blocked blocked = {
         .lane = report->lane, .step = report->step, .culprit = report->culprit};
     if (status == DEV_REPORT_MISMATCH)
         fail(comm, PEAL_ERR_MISMATCH, RT_FINE, &blocked);
-    if (status == DEV_REPORT_BROKEN)
+    else
         fail(comm, PEAL_ERR_PEER, RT_BROKEN, &blocked);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctest: threads */
+/* ctest: plain */
 /* Each call of the driver fails, one after the other, from the making of a comm to its end: every
  * rank hears of it or does not need to, nobody is left waiting, and all is given back. */
 #define RANKS 2u
