@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# ctest: plain
 # peal fit and peal compare: tables in, lines, profiles, predictions and causes of loss out.
 # shellcheck source=tests/support/cli.sh
 . "$PEAL_SOURCE/tests/support/cli.sh"

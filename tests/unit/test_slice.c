@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: plain */
 /*
  * Slices: one rank's program made alone is that rank's program of the whole plan, step for step,
  * with its own few links; in any order of ranks, of every algorithm, and on as many ranks as the
