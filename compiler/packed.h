@@ -112,6 +112,9 @@ uint32_t peal_packed_leaf_kind(const struct packed *packed);
 /* Which lane of its kind hears of a chunk at a leaf. */
 uint32_t peal_packed_leaf_group(const struct packed *packed, uint32_t chunk);
 uint32_t peal_packed_group(const struct packed *packed, int way, uint32_t chunk, uint32_t rank);
+/* 1: of the children of a seat downwards, none before child[at] has the same lane. */
+int peal_packed_first(const struct packed *packed, uint32_t chunk, const uint32_t *child,
+                      uint32_t at);
 int peal_packed_fused(const struct packed *packed); /* 1: roots pass on what they fold at once */
 uint32_t peal_packed_kind(const struct packed *packed, int way, const struct seat *seat);
 

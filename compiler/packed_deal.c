@@ -66,6 +66,16 @@ uint32_t peal_packed_group(const struct packed *packed, int way, uint32_t chunk,
     return packed->group[way][(size_t)chunk * packed->n + rank];
 }
 
+int peal_packed_first(const struct packed *packed, uint32_t chunk, const uint32_t *child,
+                      uint32_t at)
+{
+    uint32_t group = peal_packed_group(packed, PACKED_DOWN, chunk, child[at]);
+    for (uint32_t i = 0; i < at; i++)
+        if (peal_packed_group(packed, PACKED_DOWN, chunk, child[i]) == group)
+            return 0;
+    return 1;
+}
+
 uint32_t peal_packed_leaf_group(const struct packed *packed, uint32_t chunk)
 {
     return packed->by_link ? 0 : packed->group[PACKED_DOWN][(size_t)chunk * packed->n];

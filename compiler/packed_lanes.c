@@ -165,17 +165,6 @@ static void hand_down(const struct lane *lane, uint32_t chunk)
         }
 }
 
-/* 1: no child before is served by the same lane. */
-static int first_of_lane(const struct packed *packed, uint32_t chunk, const uint32_t *child,
-                         uint32_t at)
-{
-    uint32_t group = peal_packed_group(packed, PACKED_DOWN, chunk, child[at]);
-    for (uint32_t i = 0; i < at; i++)
-        if (peal_packed_group(packed, PACKED_DOWN, chunk, child[i]) == group)
-            return 0;
-    return 1;
-}
-
 /* The own lanes that pass on a root's chunk, to its children from `first` on. */
 static void tell_others(const struct lane *lane, uint32_t chunk, uint32_t first)
 {
@@ -185,7 +174,7 @@ static void tell_others(const struct lane *lane, uint32_t chunk, uint32_t first)
     const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
     for (uint32_t i = first; i < seat->children; i++) {
         uint32_t other = peal_packed_group(packed, PACKED_DOWN, chunk, child[i]);
-        if (first_of_lane(packed, chunk, child, i))
+        if (peal_packed_first(packed, chunk, child, i))
             peal_build_signal(lane->b, self, peal_packed_own_sem(packed, self, lane->group, other));
     }
 }

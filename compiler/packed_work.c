@@ -138,17 +138,6 @@ static struct lane_work *lane_of(const struct measuring *m, uint32_t kind, uint3
     return lane;
 }
 
-/* 1: no child before has the same lane. */
-static int first_of_lane(const struct packed *packed, uint32_t chunk, const uint32_t *child,
-                         uint32_t at)
-{
-    uint32_t group = peal_packed_group(packed, PACKED_DOWN, chunk, child[at]);
-    for (uint32_t i = 0; i < at; i++)
-        if (peal_packed_group(packed, PACKED_DOWN, chunk, child[i]) == group)
-            return 0;
-    return 1;
-}
-
 /* By how many lanes of a rank a chunk is heard of. */
 static uint32_t hearers(const struct packed *packed, uint32_t chunk, uint32_t rank)
 {
@@ -156,7 +145,7 @@ static uint32_t hearers(const struct packed *packed, uint32_t chunk, uint32_t ra
     const uint32_t *child = peal_packed_children(packed, PACKED_DOWN, seat);
     uint32_t count = !seat->children;
     for (uint32_t i = 0; i < seat->children; i++)
-        count += (uint32_t)first_of_lane(packed, chunk, child, i);
+        count += (uint32_t)peal_packed_first(packed, chunk, child, i);
     return count;
 }
 
@@ -269,7 +258,7 @@ static void add_down(const struct measuring *m, uint32_t chunk, uint32_t rank)
         return;
     }
     for (uint32_t i = 0; i < seat->children; i++)
-        if (first_of_lane(packed, chunk, child, i))
+        if (peal_packed_first(packed, chunk, child, i))
             add_serving(m, chunk, rank, i);
 }
 

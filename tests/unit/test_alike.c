@@ -8,6 +8,7 @@
 #include "compiler.h"
 #include "machines.h"
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -397,9 +398,5 @@ int main(void)
     tcase_add_test(tests, every_allocation_may_fail);
     tcase_add_test(tests, every_allocation_of_rows_may_fail);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -6,24 +6,12 @@
 #include "compiler.h"
 #include "machines.h"
 #include "support.h"
+#include "test_fixture.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 static peal_fabric *cluster(const char *host, unsigned count)
 {
@@ -347,10 +335,5 @@ int main(void)
     tcase_add_test(tcase, folds_of_many);
     tcase_add_loop_test(tcase, memory_may_run_out, 0, 7);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

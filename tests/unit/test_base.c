@@ -1,25 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base.h"
 #include "support.h"
+#include "test_fixture.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <limits.h>
 #include <string.h>
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-    ck_assert_int_eq(heap.bytes, 0);
-}
 
 /* ---- status */
 
@@ -569,9 +556,5 @@ int main(void)
     GROUP("num", products, muldiv_is_exact);
     GROUP("hash", hashes_are_xxh3, hashes_depend_on_every_byte);
     GROUP("text", text_is_cut_and_ends, names_read_back, dtype_sizes);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -5,6 +5,7 @@
  * GPU). */
 #include "machines.h"
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -123,10 +124,5 @@ int main(void)
     tcase_add_test(tcase, no_plan_beats_its_bound);
     tcase_add_test(tcase, chains_reach_the_bound);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

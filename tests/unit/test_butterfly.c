@@ -4,26 +4,14 @@
  * they move and with whom. That they compute is run_collectives' business. */
 #include "compiler.h"
 #include "support.h"
+#include "test_fixture.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define RANKS 64u
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 /* Compiled, and so proven, for the sizes of one row; NULL: not served. */
 static peal_table *compiled(const peal_fabric *fabric, const char *algorithm,
@@ -352,9 +340,5 @@ int main(void)
     tcase_add_test(tcase, a_star_has_one_centre);
     tcase_add_test(tcase, large_halves_stay_within_hosts);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

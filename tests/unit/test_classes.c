@@ -9,6 +9,7 @@
 #include "level.h"
 #include "machines.h"
 #include "support.h"
+#include "test_suite.h"
 #include "verify_classes.h"
 
 #include <check.h>
@@ -672,9 +673,5 @@ int main(void)
     tcase_add_test(tcase, as_many_ranks_as_the_format_allows);
     tcase_add_test(tcase, large_tables_hold_what_is_provable);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

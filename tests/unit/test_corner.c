@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Latency, bandwidth, SMs: plans without an SM, within a budget of them, and at a price. */
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -149,9 +150,5 @@ int main(void)
     tcase_add_test(tests, within_a_budget);
     tcase_add_test(tests, at_a_price);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -92,7 +92,7 @@ static inline void *rank_main(void *user)
 }
 
 /* "" or what went wrong on some rank. */
-static inline const char *run_team(peal_ctx *ctx, struct team *team, uint32_t timeout_ms)
+static inline const char *run_team(peal_ctx *context, struct team *team, uint32_t timeout_ms)
 {
     static char problem[1100];
     peal_diag diag = PEAL_DIAG_INIT;
@@ -102,8 +102,9 @@ static inline const char *run_team(peal_ctx *ctx, struct team *team, uint32_t ti
     params.ranks = RANKS;
     params.heap_bytes = 1u << 16;
     params.timeout_ms = timeout_ms;
-    ck_assert_msg(peal_cuda_open(ctx, fake_path(), &diag, &cuda) == PEAL_OK, "%s", diag.text);
-    ck_assert_int_eq(peal_world_create(ctx, &params, team->table, &diag, &team->world), PEAL_OK);
+    ck_assert_msg(peal_cuda_open(context, fake_path(), &diag, &cuda) == PEAL_OK, "%s", diag.text);
+    ck_assert_int_eq(peal_world_create(context, &params, team->table, &diag, &team->world),
+                     PEAL_OK);
     (void)pthread_barrier_init(&team->meet, NULL, RANKS);
     for (uint32_t r = 0; r < RANKS; r++) {
         struct rank *rank = &team->ranks[r];
@@ -125,8 +126,8 @@ static inline const char *run_team(peal_ctx *ctx, struct team *team, uint32_t ti
     return problem;
 }
 
-static inline peal_table *plan_on(peal_ctx *ctx, peal_fabric *fabric, peal_collective collective,
-                                  const char *algorithm, int zero_sm)
+static inline peal_table *plan_on(peal_ctx *context, peal_fabric *fabric,
+                                  peal_collective collective, const char *algorithm, int zero_sm)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_table *table = NULL;
@@ -137,35 +138,35 @@ static inline peal_table *plan_on(peal_ctx *ctx, peal_fabric *fabric, peal_colle
     request.zero_sm = zero_sm;
     request.min_bytes = 4;
     request.max_bytes = 1u << 20;
-    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
+    ck_assert_msg(peal_table_plan(context, fabric, &request, &diag, &table) == PEAL_OK, "%s",
                   diag.text);
     ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s", diag.text);
     peal_fabric_destroy(fabric);
     return table;
 }
 
-static inline peal_table *plan_for(peal_ctx *ctx, peal_collective collective, const char *algorithm,
-                                   int zero_sm)
+static inline peal_table *plan_for(peal_ctx *context, peal_collective collective,
+                                   const char *algorithm, int zero_sm)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_fabric *fabric = NULL;
-    ck_assert_int_eq(
-        peal_fabric_load(ctx, test_source_path("examples/topologies/dgx-h100.xml"), &diag, &fabric),
-        PEAL_OK);
-    return plan_on(ctx, fabric, collective, algorithm, zero_sm);
+    ck_assert_int_eq(peal_fabric_load(context, test_source_path("examples/topologies/dgx-h100.xml"),
+                                      &diag, &fabric),
+                     PEAL_OK);
+    return plan_on(context, fabric, collective, algorithm, zero_sm);
 }
 
 /* Of a host whose switches multicast and fold. */
-static inline peal_table *plan_switch(peal_ctx *ctx, peal_collective collective)
+static inline peal_table *plan_switch(peal_ctx *context, peal_collective collective)
 {
     static const char text[] = "<peal version=\"1\">"
                                "<host topology=\"dgx-h100.xml\" multicast=\"yes\"/></peal>";
     peal_diag diag = PEAL_DIAG_INIT;
     peal_fabric *fabric = NULL;
-    peal_status status = peal_fabric_parse(ctx, text, sizeof text - 1, "a switch",
+    peal_status status = peal_fabric_parse(context, text, sizeof text - 1, "a switch",
                                            test_source_path("examples/topologies"), &diag, &fabric);
     ck_assert_msg(status == PEAL_OK, "%s", diag.text);
-    return plan_on(ctx, fabric, collective, "nvls", 0);
+    return plan_on(context, fabric, collective, "nvls", 0);
 }
 
 /* ---- allgathers, which every kind of call can do */

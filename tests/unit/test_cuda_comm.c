@@ -3,20 +3,8 @@
 /* Calls on the stand-in for the CUDA driver: alone, mixed, captured and replayed. That every
  * collective is right on it is what tests/cli/gpu.sh runs. */
 #include "test_cuda_graphs.h"
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
+#include "test_fixture.h"
+#include "test_suite.h"
 
 static struct graphs graphs;
 
@@ -217,9 +205,5 @@ int main(void)
     tcase_add_loop_test(tests, test_replay, 0, 6);
     tcase_add_test(tests, test_arguments);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? 0 : 1;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -3,23 +3,11 @@
 /* What ends a comm on devices: nothing is left waiting in a stream, every rank hears of it, and the
  * process lives. */
 #include "test_cuda.h"
+#include "test_fixture.h"
+#include "test_suite.h"
 
 #include <stdlib.h>
 #include <time.h>
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 /* Of the test under way, for all ranks. */
 static int zero_sm;
@@ -307,9 +295,5 @@ int main(void)
     tcase_add_test(tests, test_crossed);
     tcase_add_test(tests, test_crowded);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? 0 : 1;
+    return run_suite(suite, CK_FORK_GETENV);
 }

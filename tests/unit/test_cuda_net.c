@@ -4,6 +4,7 @@
  * network between them, over TCP and over a device for RDMA; on the stand-ins for both drivers. */
 #include "test_cuda_graphs.h"
 #include "test_rdma_fake.h"
+#include "test_suite.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -648,9 +649,5 @@ int main(void)
     tcase_add_test(tests, test_abort);
     tcase_add_loop_test(tests, test_broken, 0, 2);
     tcase_add_test(tests, test_zero_sm);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? 0 : 1;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -4,6 +4,7 @@
  * rank hears of it or does not need to, nobody is left waiting, and all is given back. */
 #define RANKS 2u
 #include "test_cuda.h"
+#include "test_suite.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -231,9 +232,5 @@ int main(void)
     tcase_add_loop_test(tests, test_sweep, 0, 4);
     tcase_add_loop_test(tests, test_sweep_switch, 0, 2);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? 0 : 1;
+    return run_suite(suite, CK_FORK_GETENV);
 }

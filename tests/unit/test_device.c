@@ -9,6 +9,7 @@
 #include "test_device.h"
 #include "support.h"
 #include "test_fault_plans.h"
+#include "test_fixture.h"
 
 #include <check.h>
 
@@ -21,20 +22,7 @@
 #define TURNS 4u
 #endif
 
-static struct test_heap heap;
-static peal_ctx *ctx;
 static unsigned schedules; /* calls made, each of its own seed */
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 /* ---- plans */
 

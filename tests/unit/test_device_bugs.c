@@ -11,6 +11,7 @@
 #include "litmus.h"
 #include "support.h"
 #include "test_device.h"
+#include "test_suite.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -551,12 +552,7 @@ int main(void)
     tcase_add_test(tests, every_error_is_found);
     tcase_set_timeout(tests, 280);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_NOFORK);
 }
 
 #endif

@@ -294,7 +294,7 @@ static const char two_hosts[] =
                "</cpu></system></host><network kind=\"rails\"/></peal>";
 
 /* The text of a plan for 65536 bytes. */
-static inline char *compiled(peal_ctx *ctx, const char *algorithm, uint32_t ranks,
+static inline char *compiled(peal_ctx *context, const char *algorithm, uint32_t ranks,
                              peal_engine engine, uint64_t tile)
 {
     peal_fabric *fabric;
@@ -308,10 +308,10 @@ static inline char *compiled(peal_ctx *ctx, const char *algorithm, uint32_t rank
     request.tile_bytes = tile;
     request.ranks = ranks;
     request.move_engine[PEAL_LINK_NVLINK] = (uint8_t)(engine + 1);
-    ck_assert_msg(peal_fabric_parse(ctx, two_hosts, strlen(two_hosts), "two", NULL, &diag,
+    ck_assert_msg(peal_fabric_parse(context, two_hosts, strlen(two_hosts), "two", NULL, &diag,
                                     &fabric) == PEAL_OK,
                   "%s", diag.text);
-    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
+    ck_assert_msg(peal_table_plan(context, fabric, &request, &diag, &table) == PEAL_OK, "%s",
                   diag.text);
     ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s", diag.text);
     ck_assert_int_eq(peal_table_print(table, append, &text, &diag), PEAL_OK);

@@ -19,19 +19,19 @@ struct subject {
     char *text; /* freed with free() */
 };
 
-static inline peal_fabric *machine_of(peal_ctx *ctx, enum machine machine, uint32_t ranks)
+static inline peal_fabric *machine_of(peal_ctx *context, enum machine machine, uint32_t ranks)
 {
     static const char *const files[] = {[PCIE] = "pcie-8gpu.xml", [MESH] = "dgx1-v100.xml"};
     char name[32];
     if (machine == SWITCHED) /* accelerators on switches that multicast */
-        return test_machine(ctx, "<peal version=\"1\"><host topology=\"dgx-h100.xml\" "
-                                 "multicast=\"yes\"/></peal>");
+        return test_machine(context, "<peal version=\"1\"><host topology=\"dgx-h100.xml\" "
+                                     "multicast=\"yes\"/></peal>");
     if (machine == TWO_HOSTS)
-        return test_machine(ctx, two_hosts);
+        return test_machine(context, two_hosts);
     if (machine != LOADS)
-        return test_example(ctx, files[machine]);
+        return test_example(context, files[machine]);
     (void)snprintf(name, sizeof name, "host:%u", ranks);
-    return test_example(ctx, name);
+    return test_example(context, name);
 }
 
 /* A ring and a tree of all ranks, for the algorithms that take them from a file. */
@@ -53,12 +53,13 @@ static inline void add_graph(peal_fabric *fabric, uint32_t ranks)
 }
 
 /* NULL: not served. */
-static inline char *text_of(peal_ctx *ctx, const peal_fabric *fabric, const peal_request *request)
+static inline char *text_of(peal_ctx *context, const peal_fabric *fabric,
+                            const peal_request *request)
 {
     peal_table *table;
     peal_diag diag = PEAL_DIAG_INIT;
     struct text text = {0};
-    peal_status status = peal_table_plan(ctx, fabric, request, &diag, &table);
+    peal_status status = peal_table_plan(context, fabric, request, &diag, &table);
     if (status != PEAL_OK) {
         ck_assert_msg(status == PEAL_ERR_UNSUPPORTED || status == PEAL_ERR_ARG, "%s", diag.text);
         return NULL;
@@ -106,7 +107,7 @@ static inline void draw_options(peal_request *request, enum machine machine)
 }
 
 /* Takes back what was asked for besides, step by step, until the algorithm can do it. */
-static inline char *plan_drawn(peal_ctx *ctx, struct subject *s)
+static inline char *plan_drawn(peal_ctx *context, struct subject *s)
 {
     static const uint32_t fallback[] = {0, 0, 8, 4, 6};
     for (uint32_t attempt = 0; attempt < 5; attempt++) {
@@ -120,10 +121,10 @@ static inline char *plan_drawn(peal_ctx *ctx, struct subject *s)
             request.peer = 1;
         if (attempt != 1 && attempt != 4)
             draw_options(&request, s->machine);
-        peal_fabric *fabric = machine_of(ctx, s->machine, s->ranks);
+        peal_fabric *fabric = machine_of(context, s->machine, s->ranks);
         if (strncmp(s->algorithm, "nccl", 4) == 0 && s->machine == LOADS)
             add_graph(fabric, s->ranks);
-        s->text = text_of(ctx, fabric, &request);
+        s->text = text_of(context, fabric, &request);
         peal_fabric_destroy(fabric);
         if (s->text)
             return s->text;
@@ -132,7 +133,7 @@ static inline char *plan_drawn(peal_ctx *ctx, struct subject *s)
 }
 
 /* Subject `index` of all; 0: the algorithm does not serve the collective there. */
-static inline int subject_of(peal_ctx *ctx, uint32_t index, struct subject *s)
+static inline int subject_of(peal_ctx *context, uint32_t index, struct subject *s)
 {
     s->machine = (enum machine)(index % MACHINES);
     s->collective = (peal_collective)(index / MACHINES % PEAL_CUSTOM);
@@ -140,7 +141,7 @@ static inline int subject_of(peal_ctx *ctx, uint32_t index, struct subject *s)
     rng = 0x2545F4914F6CDD1Dull ^ (uint64_t)(index + 1) << 20;
     for (int i = 0; i < 8; i++)
         (void)random_below(2);
-    return plan_drawn(ctx, s) != NULL;
+    return plan_drawn(context, s) != NULL;
 }
 
 static inline uint32_t subjects(void)

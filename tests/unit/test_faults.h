@@ -12,6 +12,7 @@
 #include "test_fault_kinds.h"
 #include "test_fault_plans.h"
 #include "test_model.h"
+#include "test_suite.h"
 
 #define ORDERS 16u      /* of an accepted plan */
 #define ORDERS_FIRST 4u /* of a plan as compiled */
@@ -107,8 +108,8 @@ static void accepted(const struct subject *s, uint32_t kind, const struct docume
     ck_assert_msg(!fault_kinds[kind].grave, "%s was not noticed", fault_kinds[kind].name);
 }
 
-static void judge(peal_ctx *ctx, const struct subject *s, uint32_t kind, const struct document *d,
-                  const struct change *change)
+static void judge(peal_ctx *context, const struct subject *s, uint32_t kind,
+                  const struct document *d, const struct change *change)
 {
     static struct text text;
     peal_table *table;
@@ -117,7 +118,7 @@ static void judge(peal_ctx *ctx, const struct subject *s, uint32_t kind, const s
     char problem[256];
     changed(d, change, &text);
     COUNT(kind, planted);
-    if (peal_table_assemble(ctx, text.data, text.used, "edited", &diag, &table) != PEAL_OK) {
+    if (peal_table_assemble(context, text.data, text.used, "edited", &diag, &table) != PEAL_OK) {
         COUNT(kind, by_form);
         return;
     }
@@ -154,30 +155,30 @@ static void note_features(const char *text)
 }
 
 /* A plan as compiled is right in the model, too: so the model can tell. */
-static void check_model(peal_ctx *ctx, const struct subject *s)
+static void check_model(peal_ctx *context, const struct subject *s)
 {
     peal_table *table;
     peal_diag diag = PEAL_DIAG_INIT;
     char problem[256];
-    ck_assert_int_eq(peal_table_assemble(ctx, s->text, strlen(s->text), "compiled", &diag, &table),
-                     PEAL_OK);
+    ck_assert_int_eq(
+        peal_table_assemble(context, s->text, strlen(s->text), "compiled", &diag, &table), PEAL_OK);
     ck_assert_msg(!model_fails(table->rows[0].plan, ORDERS_FIRST, problem),
                   "%s %s, %u ranks, %s, as compiled: %s", s->algorithm,
                   peal_collective_name(s->collective), s->ranks, machine_name[s->machine], problem);
     peal_table_destroy(table);
 }
 
-static void plant_in(peal_ctx *ctx, const struct subject *s)
+static void plant_in(peal_ctx *context, const struct subject *s)
 {
     static struct document d;
     static struct change change;
     report.plans++;
     note_features(s->text);
-    check_model(ctx, s);
+    check_model(context, s);
     split(&d, s->text);
     for (uint32_t kind = 0; d.steps && kind < FAULT_KINDS; kind++)
         if (fault_plant(&fault_kinds[kind], &d, &change))
-            judge(ctx, s, kind, &d, &change);
+            judge(context, s, kind, &d, &change);
 }
 
 /* ---- all, or every `stride`th plan */
@@ -205,15 +206,15 @@ static void print_report(void)
 static void plant_faults(uint32_t first, uint32_t stride, uint32_t *served)
 {
     struct test_heap heap;
-    peal_ctx *ctx = test_ctx(&heap);
+    peal_ctx *context = test_ctx(&heap);
     uint32_t met = 0;
     memset(&report, 0, sizeof report);
     for (uint32_t i = 0; i < subjects(); i++) {
         struct subject s;
-        if (!subject_of(ctx, i, &s))
+        if (!subject_of(context, i, &s))
             continue;
         if (met++ % stride == first) {
-            plant_in(ctx, &s);
+            plant_in(context, &s);
             served[i / MACHINES / PEAL_CUSTOM]++;
         }
         free(s.text);
@@ -222,7 +223,7 @@ static void plant_faults(uint32_t first, uint32_t stride, uint32_t *served)
     ck_assert_uint_eq(report.all.planted,
                       report.all.by_form + report.all.by_proof + report.all.harmless);
     ck_assert_uint_ge(report.seen * 2, report.looked_at);
-    peal_ctx_destroy(ctx);
+    peal_ctx_destroy(context);
     ck_assert_int_eq(heap.blocks, 0);
 }
 
@@ -233,12 +234,7 @@ static int run_faults(const TTest *test)
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, test);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }
 
 #endif

@@ -2,6 +2,7 @@
 /* Fits find planted start-ups, bandwidths and bends, with noise and wild times too; readers take
  * what programs print and refuse the rest with its line. */
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -440,9 +441,5 @@ int main(void)
     tcase_add_test(tcase, memory_machine);
     tcase_add_test(tcase, memory_refused);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -3,6 +3,7 @@
 #include "machines.h"
 #include "plan.h"
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -341,10 +342,5 @@ int main(void)
     tcase_add_test(tcase, bad_groups);
     tcase_add_test(tcase, out_of_memory);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

@@ -2,6 +2,7 @@
 /* The kernels of every instruction set that this processor has: the same bits from all, and those
  * of an independent reference. */
 #include "test_run.h"
+#include "test_suite.h"
 
 #include "kern.h"
 
@@ -356,9 +357,5 @@ int main(void)
     tcase_add_test(tests, streams_copy);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

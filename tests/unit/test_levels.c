@@ -7,6 +7,7 @@
 #include "machines.h"
 #include "plan.h"
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -337,10 +338,5 @@ int main(void)
     tcase_add_test(tcase, unequal_levels);
     tcase_add_test(tcase, without_memory);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

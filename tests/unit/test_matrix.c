@@ -6,6 +6,7 @@
  * planned can be made and is proven.
  */
 #include "test_fault_plans.h"
+#include "test_suite.h"
 
 static struct test_heap heap;
 static peal_ctx *ctx;
@@ -101,10 +102,5 @@ int main(void)
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, what_is_planned_is_proven);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

@@ -7,6 +7,7 @@
 
 #include "device/dev_mlx5.h"
 #include "mlx5_nic.h"
+#include "test_suite.h"
 
 /* What the device headers ask of a host; nothing here waits. */
 void dev_host_turn(struct dev_thread *t)
@@ -210,9 +211,5 @@ int main(void)
     tcase_add_test(tests, test_ring);
     tcase_add_test(tests, test_nic);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? 0 : 1;
+    return run_suite(suite, CK_FORK_GETENV);
 }

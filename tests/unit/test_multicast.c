@@ -5,11 +5,11 @@
  * test_matrix proves them at all sizes.
  */
 #include "test_fault_plans.h"
+#include "test_fixture.h"
+#include "test_suite.h"
 
 #include <math.h>
 
-static struct test_heap heap;
-static peal_ctx *ctx;
 #define SAID 640
 
 /* ---- written by hand ------------------------------------------------------------------------- */
@@ -222,17 +222,6 @@ START_TEST(costs_are_simulated)
 }
 END_TEST
 
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("multicast");
@@ -244,10 +233,5 @@ int main(void)
     tcase_add_test(tests, costs_are_simulated);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

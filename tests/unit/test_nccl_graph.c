@@ -144,5 +144,5 @@ int main(void)
     tcase_add_loop_test(tests, files_of_real_machines, 0, 3);
     tcase_add_test(tests, rings_fill_a_mesh);
     suite_add_tcase(suite, tests);
-    return run_suite(suite);
+    return run_suite(suite, CK_FORK_GETENV);
 }

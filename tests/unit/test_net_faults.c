@@ -2,6 +2,7 @@
 /* ctest: slow */
 /* Two hundred runs with something wrong in them, from seeds. */
 #include "test_net_faults.h"
+#include "test_suite.h"
 
 #define RUNS 200
 
@@ -22,9 +23,5 @@ int main(void)
     tcase_set_timeout(faults, 100);
     tcase_add_loop_test(faults, test_seed, 0, RUNS);
     suite_add_tcase(suite, faults);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "frame.h"
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <stddef.h>
@@ -273,9 +274,5 @@ int main(void)
     tcase_add_test(frames, test_flips);
     tcase_add_test(frames, test_addresses);
     suite_add_tcase(suite, frames);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -4,6 +4,7 @@
  * meeting, calls over several sockets, exchanges, splits, and what is refused. */
 #include "net.h"
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -490,9 +491,5 @@ int main(void)
     tcase_add_loop_test(joined, test_start, 0, 2);
     tcase_add_test(joined, test_arguments);
     suite_add_tcase(suite, joined);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

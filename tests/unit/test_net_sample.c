@@ -2,6 +2,7 @@
 /* ctest: quick */
 /* Ranks of two hosts, and each thing that may go wrong, once. */
 #include "test_net_faults.h"
+#include "test_suite.h"
 
 START_TEST(test_each_fault)
 {
@@ -20,9 +21,5 @@ int main(void)
     tcase_set_timeout(faults, 100);
     tcase_add_loop_test(faults, test_each_fault, 0, F_KINDS);
     suite_add_tcase(suite, faults);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -8,6 +8,8 @@
 #include "machines.h"
 #include "networks.h"
 #include "support.h"
+#include "test_fixture.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -18,9 +20,6 @@
 /* An allreduce by two boxes: its 13 trees would take seconds to prove, and of plans within 1 % of
  * the best of the others that of fewest SMs is taken. */
 #define CLOSE_SHORT 0.98
-
-static struct test_heap heap;
-static peal_ctx *ctx;
 
 /* ---- networks ------------------------------------------------------------------------ */
 
@@ -290,17 +289,6 @@ START_TEST(out_of_memory)
 }
 END_TEST
 
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("optimum");
@@ -312,10 +300,5 @@ int main(void)
     tcase_add_test(tests, out_of_memory);
     tcase_set_timeout(tests, 280);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

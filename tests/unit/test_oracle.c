@@ -5,6 +5,7 @@
  * from the schedule must equal the closed form that the row states.
  */
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -404,10 +405,5 @@ int main(void)
     tcase_add_test(tcase, every_row);
     tcase_add_test(tcase, halves_and_stars);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

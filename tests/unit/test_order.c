@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Orders of reduction: what the proof tells, and tables of one order at every size. */
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 
@@ -134,9 +135,5 @@ int main(void)
     tcase_add_test(tests, tables_of_one_order);
     tcase_add_test(tests, what_has_no_one_order_is_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -6,6 +6,7 @@
 #include "networks.h"
 #include "pack.h"
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -992,10 +993,5 @@ int main(void)
     tcase_add_test(tcase, wide_arithmetic);
     tcase_add_test(tcase, large_networks);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

@@ -4,26 +4,14 @@
  * what the planner predicts is what the plan then takes.
  */
 #include "support.h"
+#include "test_fixture.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 
 #define TOLD 0.15 /* predictions differ by no more */
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 /* What a plan of packed trees takes when it is simulated; *row: what was predicted. */
 static double simulated_us(const char *topology, peal_collective collective, uint64_t bytes,
@@ -103,10 +91,5 @@ int main(void)
     tcase_add_loop_test(tests, as_predicted, 0, sizeof topologies / sizeof topologies[0]);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

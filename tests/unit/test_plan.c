@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans in memory: geometry, form, capability, tables. */
 #include "test_plan_sample.h"
+#include "test_suite.h"
 
 /* ---- geometry */
 
@@ -542,9 +543,5 @@ int main(void)
     tcase_add_test(tests, tables_without_programs_are_not_saved);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file form: round trips, damage, hostile files. */
 #include "test_plan_sample.h"
+#include "test_suite.h"
 
 static peal_status load(const void *data, size_t bytes, peal_table **table)
 {
@@ -481,9 +482,5 @@ int main(void)
     tcase_add_test(tests, loading_survives_every_failed_allocation);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -6,6 +6,7 @@
 
 #include "plan.h"
 #include "support.h"
+#include "test_fixture.h"
 #include "wire.h"
 
 #include <check.h>
@@ -69,21 +70,6 @@
     "  rank 1 host 3\n"
 
 #define SAMPLE SAMPLE_FIRST SAMPLE_SECOND
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-    ck_assert_int_eq(heap.bytes, 0);
-}
 
 static peal_status into_buf(void *user, const char *data, size_t bytes)
 {

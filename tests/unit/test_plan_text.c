@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text form: round trips, and what it says of text that is wrong. */
 #include "test_plan_sample.h"
+#include "test_suite.h"
 
 START_TEST(sample_prints_as_it_was_written)
 {
@@ -338,9 +339,5 @@ int main(void)
     tcase_add_test(tests, a_writers_refusal_comes_back);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

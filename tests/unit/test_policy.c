@@ -3,6 +3,7 @@
 /* Policies through the public interface: what scripts see, what they decide, and what becomes of
  * those that fail. */
 #include "test_lua.h"
+#include "test_suite.h"
 
 static peal_fabric *load(const char *name)
 {
@@ -409,9 +410,5 @@ int main(void)
     tcase_add_test(tcase, test_memory);
     tcase_add_test(tcase, test_arguments);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

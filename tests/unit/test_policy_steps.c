@@ -3,6 +3,7 @@
 /* What a policy's check sees of a plan: the steps that the plan will have, while it is checked, and
  * within its budget. And how far NICs are. */
 #include "test_lua.h"
+#include "test_suite.h"
 
 #include <stdlib.h>
 
@@ -268,9 +269,5 @@ int main(void)
     tcase_add_test(tcase, nic_distances);
     tcase_add_test(tcase, nic_distances_below);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

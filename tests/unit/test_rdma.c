@@ -3,6 +3,7 @@
 /* RDMA without a device: what is read of texts and of peers, memory that is kept registered, and
  * calls of four ranks over a fake that delays and reorders between queue pairs. */
 #include "test_rdma_fake.h"
+#include "test_suite.h"
 
 #define RANKS 4u
 
@@ -897,9 +898,5 @@ int main(void)
     tcase_add_loop_test(ranks, test_breaks, 0, 6);
     tcase_add_test(ranks, test_scarce);
     suite_add_tcase(suite, ranks);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

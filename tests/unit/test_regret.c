@@ -7,6 +7,7 @@
  */
 #include "compiler.h"
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -136,9 +137,5 @@ int main(void)
     tcase_set_timeout(tests, 300);
     tcase_add_test(tests, no_choice_loses_more_than_two_percent);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

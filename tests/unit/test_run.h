@@ -217,7 +217,7 @@ static void *rank_main(void *argument)
 }
 
 /* NULL when every rank was content; else what one of them said, in a static buffer. */
-static inline const char *run_ranks(peal_ctx *ctx, peal_table *table, unsigned ranks,
+static inline const char *run_ranks(peal_ctx *context, peal_table *table, unsigned ranks,
                                     const peal_world_params *given, rank_fn body, void *user)
 {
     static char problem[1024];
@@ -227,7 +227,7 @@ static inline const char *run_ranks(peal_ctx *ctx, peal_table *table, unsigned r
     peal_diag diag = PEAL_DIAG_INIT;
     peal_world_params params = *given;
     params.ranks = ranks;
-    if (peal_world_create(ctx, &params, table, &diag, &world) != PEAL_OK)
+    if (peal_world_create(context, &params, table, &diag, &world) != PEAL_OK)
         return strcpy(problem, diag.text);
     for (unsigned r = 0; r < ranks; r++) {
         threads[r] = (struct rank_thread){

@@ -7,8 +7,10 @@
 #include "device_image.h"
 #include "far.h"
 #include "support.h"
+#include "test_fixture.h"
 #include "test_model.h"
 #include "test_run.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <stdatomic.h>
@@ -16,20 +18,6 @@
 #define RANKS 3u
 #define AHEAD_BYTES 600u
 #define RING_BYTES 16000u
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 /* ---- plans */
 
@@ -593,9 +581,5 @@ int main(void)
     tcase_add_test(tests, devices_and_other_hosts_refuse_it);
     tcase_add_test(tests, file_and_text_keep_that_calls_run_ahead);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -2,6 +2,7 @@
 /* Private buffers of processes: staged, taking turns with the places of an area, or attached to;
  * the same results either way. */
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <stdatomic.h>
@@ -204,9 +205,5 @@ int main(void)
     tcase_add_loop_test(tests, test_staged, 0, (int)CASES);
     tcase_add_loop_test(tests, test_attached, 0, (int)CASES);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? 0 : 1;
+    return run_suite(suite, CK_FORK_GETENV);
 }

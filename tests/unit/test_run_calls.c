@@ -2,7 +2,9 @@
 /* Calls that succeed: every type, operation and engine against the reference, in place and not,
  * back to back and skewed, with chaotic engines. */
 #include "support.h"
+#include "test_fixture.h"
 #include "test_run.h"
+#include "test_suite.h"
 
 #include "comm.h"
 
@@ -12,20 +14,6 @@
 
 #define LARGE 1000003u
 #define LARGEST_BYTES ((size_t)LARGE * 8)
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 /* ---- tables */
 
@@ -353,9 +341,5 @@ int main(void)
     tcase_add_test(tests, a_comm_describes_itself);
     tcase_set_timeout(tests, 280);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

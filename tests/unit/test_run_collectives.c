@@ -5,7 +5,9 @@
  * not, counts from none to many. */
 #include "compiler.h"
 #include "support.h"
+#include "test_fixture.h"
 #include "test_run_moves.h"
+#include "test_suite.h"
 
 #include <check.h>
 
@@ -17,20 +19,6 @@
 #define LARGE 100003u
 #endif
 #define HALF ((size_t)RANKS_MAX * LARGE * 8 + 4 * GUARD)
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 /* ---- the machines */
 
@@ -237,9 +225,5 @@ int main(void)
     tcase_add_loop_test(tests, all_collectives_withstand_chaos, 0, 6);
     tcase_set_timeout(tests, 280);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

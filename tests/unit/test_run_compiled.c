@@ -5,7 +5,9 @@
  * random, buffers rewritten between calls, every element checked. The plans of one table share
  * scratch and semaphores, and must follow each other in any order.
  */
+#include "test_fixture.h"
 #include "test_run.h"
+#include "test_suite.h"
 
 #include "support.h"
 
@@ -19,9 +21,6 @@
 #else
 #define SOAK_CALLS 10000u
 #endif
-
-static struct test_heap heap;
-static peal_ctx *ctx;
 
 static const char two_hosts[] = "<peal version=\"1\" name=\"two\"><host name=\"h\" count=\"2\" "
                                 "topology=\"slingshot-4gpu.xml\"/>"
@@ -123,17 +122,6 @@ START_TEST(calls_compose)
 }
 END_TEST
 
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("run_compiled");
@@ -142,10 +130,5 @@ int main(void)
     tcase_add_loop_test(tests, calls_compose, 0, SETUPS);
     tcase_set_timeout(tests, 280);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_NOFORK);
 }

@@ -4,25 +4,13 @@
  * waited for awake. */
 #include "comm.h"
 #include "support.h"
+#include "test_fixture.h"
 #include "test_run.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <stdatomic.h>
 #include <time.h>
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 static int say(struct rank_thread *self, const char *what)
 {
@@ -167,9 +155,5 @@ int main(void)
     tcase_add_test(tests, falling_asleep_loses_nothing);
     tcase_add_loop_test(tests, a_sleeper_keeps_its_deadline, 0, 2);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that fail: each rank hears of it, with the rank and the step, and the process lives. */
 #include "support.h"
+#include "test_fixture.h"
 #include "test_run.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <stdatomic.h>
 #include <time.h>
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 static peal_table *small_table(unsigned ranks)
 {
@@ -425,9 +413,5 @@ int main(void)
     tcase_add_test(tests, every_failed_allocation_is_survived);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -3,7 +3,9 @@
  * ones, wrong arguments, and what joining tables keeps and refuses. */
 #include "plan.h"
 #include "support.h"
+#include "test_fixture.h"
 #include "test_run_moves.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <time.h>
@@ -15,20 +17,6 @@
 #else
 #define CALLS 2000u
 #endif
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 static peal_request small_request(unsigned ranks)
 {
@@ -447,9 +435,5 @@ int main(void)
     tcase_add_test(tests, one_rank_copies_whatever_it_calls);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -263,7 +263,7 @@ static inline int coll_checked(peal_comm *comm, const struct coll_call *c, unsig
 /* ---- tables */
 
 /* Hosts of GPUs behind an NVSwitch, with an RDMA NIC each. */
-static inline peal_fabric *coll_cluster(peal_ctx *ctx, unsigned hosts, unsigned gpus)
+static inline peal_fabric *coll_cluster(peal_ctx *context, unsigned hosts, unsigned gpus)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -286,7 +286,7 @@ static inline peal_fabric *coll_cluster(peal_ctx *ctx, unsigned hosts, unsigned 
     fclose(to);
     peal_fabric *fabric = NULL;
     peal_diag diag = PEAL_DIAG_INIT;
-    if (peal_fabric_parse(ctx, text, bytes, "cluster", NULL, &diag, &fabric) != PEAL_OK) {
+    if (peal_fabric_parse(context, text, bytes, "cluster", NULL, &diag, &fabric) != PEAL_OK) {
         fprintf(stderr, "%s\n", diag.text);
         exit(1);
     }
@@ -295,12 +295,12 @@ static inline peal_fabric *coll_cluster(peal_ctx *ctx, unsigned hosts, unsigned 
 }
 
 /* NULL: the request is not served. */
-static inline peal_table *coll_table(peal_ctx *ctx, const peal_fabric *fabric,
+static inline peal_table *coll_table(peal_ctx *context, const peal_fabric *fabric,
                                      const peal_request *request)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_table *table = NULL;
-    peal_status status = peal_table_plan(ctx, fabric, request, &diag, &table);
+    peal_status status = peal_table_plan(context, fabric, request, &diag, &table);
     if (status == PEAL_ERR_UNSUPPORTED)
         return NULL;
     if (status == PEAL_OK)
@@ -313,8 +313,8 @@ static inline peal_table *coll_table(peal_ctx *ctx, const peal_fabric *fabric,
 }
 
 /* All collectives that are served, of all roots that `roots` has a bit for; NULL: none is. */
-static inline peal_table *coll_all(peal_ctx *ctx, const peal_fabric *fabric, peal_request request,
-                                   unsigned roots)
+static inline peal_table *coll_all(peal_ctx *context, const peal_fabric *fabric,
+                                   peal_request request, unsigned roots)
 {
     peal_table *all = NULL;
     /* From the last to the first, so that joining puts rows before others. */
@@ -326,7 +326,7 @@ static inline peal_table *coll_all(peal_ctx *ctx, const peal_fabric *fabric, pea
             request.peer = c == PEAL_SENDRECV && request.ranks == 2 ? 1 - root : 0;
             if (!(roots >> root & 1) || (c == PEAL_SENDRECV && request.ranks != 2))
                 continue;
-            peal_table *one = coll_table(ctx, fabric, &request);
+            peal_table *one = coll_table(context, fabric, &request);
             if (one && all && peal_table_join(all, one, NULL) != PEAL_OK)
                 exit(1);
             if (!all)

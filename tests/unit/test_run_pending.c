@@ -2,7 +2,9 @@
 /* Calls that are started: several at once, in order, by the caller and by a thread, without memory;
  * tables that are replaced between calls; what a comm tells of itself. */
 #include "support.h"
+#include "test_fixture.h"
 #include "test_run.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <sched.h>
@@ -11,20 +13,6 @@
 #define RANKS 3u
 #define CALLS 6u
 #define COUNT 3000u
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 static peal_table *plan(peal_collective collective, const char *algorithm)
 {
@@ -379,9 +367,5 @@ int main(void)
     tcase_add_test(tests, test_replace);
     tcase_add_test(tests, test_tell);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? 0 : 1;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -258,8 +258,8 @@ struct plan_part {
 };
 
 /* One row for each part. Ends the program on a defect of the text. */
-static inline peal_table *table_of(peal_ctx *ctx, struct plan_text p, const struct plan_part *parts,
-                                   unsigned count)
+static inline peal_table *table_of(peal_ctx *context, struct plan_text p,
+                                   const struct plan_part *parts, unsigned count)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -270,7 +270,7 @@ static inline peal_table *table_of(peal_ctx *ctx, struct plan_text p, const stru
     fclose(p.to);
     peal_diag diag = PEAL_DIAG_INIT;
     peal_table *table = NULL;
-    if (peal_table_assemble(ctx, text, bytes, "test", &diag, &table) != PEAL_OK) {
+    if (peal_table_assemble(context, text, bytes, "test", &diag, &table) != PEAL_OK) {
         fprintf(stderr, "%s:%u:%u: %s\n%s", diag.path, diag.line, diag.column, diag.text, text);
         exit(1);
     }

@@ -5,7 +5,9 @@
 #define _GNU_SOURCE
 #include "comm.h"
 #include "support.h"
+#include "test_fixture.h"
 #include "test_run.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -17,20 +19,6 @@
 
 #define LARGEST 400000u
 #define TURN 8192u /* from this size on messages take turns */
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 static int say(struct rank_thread *self, const char *what)
 {
@@ -340,9 +328,5 @@ int main(void)
     tcase_add_test(tests, a_ranks_memory_lies_on_its_node);
 #endif
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

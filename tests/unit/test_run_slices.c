@@ -6,6 +6,7 @@
  * plan, of another rank, and whole plans do not meet them.
  */
 #include "test_run_moves.h"
+#include "test_suite.h"
 
 #include "plan.h"
 #include "support.h"
@@ -219,9 +220,5 @@ int main(void)
     tcase_add_test(tests, other_plans_do_not_meet);
     tcase_add_test(tests, a_slice_is_of_its_rank);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -6,6 +6,7 @@
  *   PEAL_SOAK_SECONDS=600 build/tests/test_run_soak
  */
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -281,9 +282,5 @@ int main(void)
     tcase_set_timeout(tests, 200 + 2 * (word ? atof(word) : 3));
     tcase_add_test(tests, test_soak);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures == 0 ? 0 : 1;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -3,6 +3,7 @@
 /* What scripts can do and what they cannot: tests/hostile holds those that try. */
 #include "sandbox.h"
 #include "test_lua.h"
+#include "test_suite.h"
 
 #include <dirent.h>
 
@@ -348,9 +349,5 @@ int main(void)
     tcase_add_test(tcase, test_seeded);
     tcase_add_test(tcase, test_memory);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

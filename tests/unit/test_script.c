@@ -6,6 +6,7 @@
  */
 #include "machines.h"
 #include "support.h"
+#include "test_suite.h"
 #include <peal/peal.h>
 
 #include <check.h>
@@ -574,10 +575,5 @@ int main(void)
     tcase_add_test(tcase, custom_files);
     tcase_add_test(tcase, without_memory);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

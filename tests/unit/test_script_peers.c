@@ -3,6 +3,7 @@
 /* Algorithms in Lua are as good as those in C: some numbers of ranks (test_script_peers_all.c has
  * the others). */
 #include "test_scripts.h"
+#include "test_suite.h"
 
 START_TEST(some)
 {
@@ -28,10 +29,5 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, some, 0, 5);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

@@ -3,6 +3,7 @@
 /* Algorithms in Lua are as good as those in C: every number of ranks from
  * 2 to 64. */
 #include "test_scripts.h"
+#include "test_suite.h"
 
 START_TEST(all)
 {
@@ -29,10 +30,5 @@ int main(void)
     tcase_set_timeout(tcase, 600);
     tcase_add_loop_test(tcase, all, 2, 65);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

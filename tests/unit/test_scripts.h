@@ -28,7 +28,7 @@ struct scripts_case {
     uint64_t bytes;
 };
 
-static peal_schedule *scripts_load(peal_ctx *ctx, const peal_fabric *fabric,
+static peal_schedule *scripts_load(peal_ctx *context, const peal_fabric *fabric,
                                    const peal_request *request, const char *file)
 {
     static char text[1 << 16];
@@ -40,7 +40,7 @@ static peal_schedule *scripts_load(peal_ctx *ctx, const peal_fabric *fabric,
     ck_assert_msg(in != NULL, "%s", path);
     size_t bytes = fread(text, 1, sizeof text, in);
     (void)fclose(in);
-    ck_assert_msg(peal_schedule_load(ctx, fabric, request, text, bytes, file, &diag, &script) ==
+    ck_assert_msg(peal_schedule_load(context, fabric, request, text, bytes, file, &diag, &script) ==
                       PEAL_OK,
                   "%s:%u: %s", diag.path, diag.line, diag.text);
     return script;
@@ -54,8 +54,8 @@ static void scripts_group(const struct scripts_case *c, uint32_t *group)
 }
 
 /* Compiles, which proves, and simulates: us. */
-static double scripts_time(peal_ctx *ctx, const peal_fabric *fabric, const peal_request *request,
-                           double *model)
+static double scripts_time(peal_ctx *context, const peal_fabric *fabric,
+                           const peal_request *request, double *model)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_table *table;
@@ -63,11 +63,11 @@ static double scripts_time(peal_ctx *ctx, const peal_fabric *fabric, const peal_
     peal_sim_params params = PEAL_SIM_PARAMS_INIT;
     peal_sim_info info = {.size = sizeof info};
     peal_row_info row = {.size = sizeof row};
-    peal_status status = peal_table_plan(ctx, fabric, request, &diag, &table);
+    peal_status status = peal_table_plan(context, fabric, request, &diag, &table);
     ck_assert_msg(status == PEAL_OK, "%s", diag.text);
     status = peal_table_compile(table, fabric, &diag);
     ck_assert_msg(status == PEAL_OK, "%s by %u: %s", request->algorithm, request->ranks, diag.text);
-    status = peal_simulate(ctx, fabric, table, 0, &params, &diag, &sim);
+    status = peal_simulate(context, fabric, table, 0, &params, &diag, &sim);
     ck_assert_msg(status == PEAL_OK, "%s", diag.text);
     ck_assert(peal_sim_get(sim, &info) == PEAL_OK && peal_table_row(table, 0, &row) == PEAL_OK);
     *model = row.time_us;
@@ -78,7 +78,7 @@ static double scripts_time(peal_ctx *ctx, const peal_fabric *fabric, const peal_
 
 /* How much longer the script's plan takes than the one in C, simulated; predicted: by the planner.
  */
-static double scripts_compare(peal_ctx *ctx, const peal_fabric *fabric,
+static double scripts_compare(peal_ctx *context, const peal_fabric *fabric,
                               const struct scripts_case *c, double *predicted)
 {
     uint32_t group[SCRIPTS_RANKS];
@@ -92,10 +92,10 @@ static double scripts_compare(peal_ctx *ctx, const peal_fabric *fabric,
     request.channels = c->channels;
     request.tile_bytes = c->tile;
     request.scratch_limit = 1ull << 40;
-    peal_schedule *script = scripts_load(ctx, fabric, &request, c->file);
+    peal_schedule *script = scripts_load(context, fabric, &request, c->file);
     request.schedule = script;
     request.algorithm = peal_schedule_name(script);
-    double own = scripts_time(ctx, fabric, &request, &own_model);
+    double own = scripts_time(context, fabric, &request, &own_model);
     peal_schedule_destroy(script);
     request.schedule = NULL;
     request.algorithm = c->name;
@@ -106,7 +106,7 @@ static double scripts_compare(peal_ctx *ctx, const peal_fabric *fabric,
         request.levels = "host";
         request.gateways = c->local;
     }
-    double other = scripts_time(ctx, fabric, &request, &model);
+    double other = scripts_time(context, fabric, &request, &model);
     if (getenv("PEAL_TEST_TELL"))
         printf("%s by %u (%u a host) of %lu, %u channels, tile %lu: %.3f us, %s %.3f us: "
                "%+.2f %%; predicted %.3f and %.3f us: %+.2f %%\n",
@@ -127,7 +127,7 @@ static uint32_t scripts_local(uint32_t ranks)
 }
 
 /* Compiled, and so proven. */
-static void scripts_prove(peal_ctx *ctx, const peal_fabric *fabric, const char *file,
+static void scripts_prove(peal_ctx *context, const peal_fabric *fabric, const char *file,
                           uint32_t ranks, uint32_t local)
 {
     const struct scripts_case c = {.file = file, .ranks = ranks, .local = local};
@@ -141,11 +141,11 @@ static void scripts_prove(peal_ctx *ctx, const peal_fabric *fabric, const char *
     request.min_bytes = request.max_bytes = 1u << 20;
     request.channels = 1;
     request.tile_bytes = 16384;
-    peal_schedule *script = scripts_load(ctx, fabric, &request, file);
+    peal_schedule *script = scripts_load(context, fabric, &request, file);
     request.schedule = script;
     request.algorithm = peal_schedule_name(script);
-    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s by %u: %s",
-                  file, ranks, diag.text);
+    ck_assert_msg(peal_table_plan(context, fabric, &request, &diag, &table) == PEAL_OK,
+                  "%s by %u: %s", file, ranks, diag.text);
     ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s by %u: %s", file, ranks,
                   diag.text);
     peal_table_destroy(table);
@@ -153,7 +153,7 @@ static void scripts_prove(peal_ctx *ctx, const peal_fabric *fabric, const char *
 }
 
 /* The three of them by so many ranks, at a small and a large size, on whole hosts. */
-static void scripts_all(peal_ctx *ctx, const peal_fabric *cluster, const peal_fabric *host,
+static void scripts_all(peal_ctx *context, const peal_fabric *cluster, const peal_fabric *host,
                         uint32_t n, size_t nsizes)
 {
     static const uint64_t sizes[] = {65536, 8u << 20};
@@ -165,7 +165,7 @@ static void scripts_all(peal_ctx *ctx, const peal_fabric *cluster, const peal_fa
             {"all-pairs.lua", "twoshot", n, 0, 1, 1, 0, sizes[i]}};
         for (size_t k = 0; k < 3; k++) {
             double predicted;
-            double more = scripts_compare(ctx, k == 2 ? host : cluster, &cases[k], &predicted);
+            double more = scripts_compare(context, k == 2 ? host : cluster, &cases[k], &predicted);
             /* A ring of two gives its slots back a tile earlier here, and lanes that send to more
              * than four hosts have more transfers under way. */
             int faster = (k == 0 && n == 2) || (k == 1 && hosts > 5);

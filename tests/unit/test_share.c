@@ -3,6 +3,7 @@
 /* One table for all ranks of a job: rank 0's, or none, or one that is not what it is said to be. */
 #include "job.h"
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -225,9 +226,5 @@ int main(void)
     tcase_add_test(tcase, arguments);
     tcase_set_timeout(tcase, 120);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -6,25 +6,13 @@
  */
 #include "model.h"
 #include "support.h"
+#include "test_fixture.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 /* ---- a plan, simulated */
 
@@ -570,9 +558,5 @@ int main(void)
     tcase_add_test(all, no_memory);
     Suite *suite = suite_create("simulate");
     suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -8,6 +8,7 @@
 #include "compiler.h"
 #include "machines.h"
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -482,10 +483,5 @@ int main(void)
     tcase_add_test(tc, sixty_five_thousand_ranks);
     tcase_add_test(tc, a_ring_of_sixty_five_thousand);
     suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

@@ -9,6 +9,7 @@
 #include "test_edits.h"
 #include "test_model.h"
 #include "test_run.h"
+#include "test_suite.h"
 
 #include <time.h>
 #include <unistd.h>
@@ -541,10 +542,5 @@ int main(void)
     tcase_set_timeout(tcase, 0);
     tcase_add_test(tcase, accepted_plans_are_right);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

@@ -630,5 +630,5 @@ int main(void)
     tcase_add_test(tcase, diff_names_what_differs);
     tcase_add_test(tcase, comparing_may_run_out_of_memory);
     suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -269,5 +269,5 @@ int main(void)
     tcase_add_test(tcase, nics_of_one_accelerator_count_together);
     tcase_add_test(tcase, real_interfaces_come_before_virtual_ones);
     suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -4,6 +4,7 @@
 #define PEAL_TESTS_TEST_TOPO_HELP_H
 
 #include "support.h"
+#include "test_suite.h"
 #include "topo.h"
 
 #include <check.h>
@@ -112,15 +113,6 @@ static inline uint32_t warnings(void)
 static inline int near(double a, double b)
 {
     return fabs(a - b) <= 1e-9 * (fabs(a) + fabs(b)) + 1e-12;
-}
-
-static inline int run_suite(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }
 
 #endif

@@ -363,5 +363,5 @@ int main(void)
     tcase_add_test(tcase, bus_ids);
     tcase_add_test(tcase, numbers_as_text);
     suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_suite(suite, CK_FORK_GETENV);
 }

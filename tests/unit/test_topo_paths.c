@@ -304,5 +304,5 @@ int main(void)
     tcase_add_test(tcase, engines);
     tcase_add_test(tcase, long_paths_keep_their_narrowest);
     suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -505,5 +505,5 @@ int main(void)
     tcase_add_test(tcase, numbers_do_not_follow_the_locale);
     tcase_add_test(tcase, digests_follow_the_machine_only);
     suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -4,22 +4,10 @@
  * proven", forbids, and for each that it allows. What is allowed is run in the model too.
  */
 #include "support.h"
+#include "test_fixture.h"
 #include "test_model.h"
+#include "test_suite.h"
 #include "verify.h"
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 /* ---- small plans: settings, and a program for each rank */
 
@@ -706,10 +694,5 @@ int main(void)
     tcase_add_test(tcase, bounds_hold_for_every_size);
     tcase_add_test(tcase, more_tiles_than_fit_are_refused);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

@@ -2,6 +2,7 @@
 /* Proofs of collectives of blocks, where a rank's input is a part of its output, or the other way
  * round, and the two are one memory in place. */
 #include "support.h"
+#include "test_suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -61,10 +62,5 @@ int main(void)
     TCase *tcase = tcase_create("verify_blocks");
     tcase_add_test(tcase, in_place_a_block_is_both);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

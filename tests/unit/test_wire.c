@@ -2,26 +2,14 @@
 /* Wire slots: the rounding kernels against an independent slow reference, the format, what the
  * proof says of plans that pack too little, and calls that the runtime refuses. */
 #include "support.h"
+#include "test_fixture.h"
 #include "test_run.h"
+#include "test_suite.h"
 
 #include "kern_wire.h"
 #include "plan.h"
 
 #include <check.h>
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void set_up(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void tear_down(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 static uint32_t random_bits(void)
 {
@@ -550,9 +538,5 @@ int main(void)
     tcase_add_test(tcase, regions_are_scratch_of_a_known_format);
     tcase_add_test(tcase, only_sums_of_float32);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }
