@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# ctest: plain
 # Runs in device memory, on the stand-in for the CUDA driver: every engine and collective, ranks as
 # threads and as processes, with the ways that memory is shared; and what a machine without a driver
 # says.
