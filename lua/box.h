@@ -6,6 +6,8 @@
 #include "sandbox.h"
 #include <locale.h>
 
+#define ERROR_UNITS 300 /* what it costs to raise an error */
+
 enum box_spent { SPENT_NOTHING, SPENT_UNITS, SPENT_BYTES, SPENT_STRING, SPENT_VALUES, SPENT_HOST };
 
 struct sandbox {

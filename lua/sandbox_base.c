@@ -176,7 +176,7 @@ static int after_call(lua_State *L, int status, int first)
 {
     if (status == LUA_OK || status == LUA_YIELD)
         return lua_gettop(L) - first + 1;
-    peal_box_check(L);
+    peal_sandbox_charge(L, ERROR_UNITS);
     lua_pushboolean(L, 0);
     lua_pushvalue(L, -2);
     return 2;
@@ -199,7 +199,9 @@ static int base_pcall(lua_State *L)
  */
 static int handle(lua_State *L)
 {
-    if (peal_box_is_spent(peal_sandbox_of(L)))
+    struct sandbox *box = peal_sandbox_of(L);
+    box->left -= ERROR_UNITS;
+    if (peal_box_is_spent(box))
         return 1;
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);

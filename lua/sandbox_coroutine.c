@@ -2,6 +2,9 @@
 /* Coroutines: they share the budget of their state, and inherit its hooks. */
 #include "box.h"
 
+#define MAKE_UNITS 200u  /* a coroutine */
+#define SWITCH_UNITS 60u /* to it, and back */
+
 static lua_State *thread_at(lua_State *L, int arg)
 {
     peal_arg_type(L, arg, LUA_TTHREAD);
@@ -12,6 +15,7 @@ static lua_State *thread_at(lua_State *L, int arg)
 static int resume(lua_State *L, lua_State *co, int n)
 {
     int results;
+    peal_sandbox_charge(L, SWITCH_UNITS);
     if (!lua_checkstack(co, n))
         peal_lua_error(L, "too many arguments");
     if (lua_status(co) == LUA_OK && lua_gettop(co) == 0) {
@@ -27,13 +31,14 @@ static int resume(lua_State *L, lua_State *co, int n)
         return results;
     }
     lua_xmove(co, L, 1);
-    peal_box_check(L);
+    peal_sandbox_charge(L, ERROR_UNITS);
     return -1;
 }
 
 static int coroutine_create(lua_State *L)
 {
     peal_arg_type(L, 1, LUA_TFUNCTION);
+    peal_sandbox_charge(L, MAKE_UNITS);
     lua_State *co = lua_newthread(L);
     lua_pushvalue(L, 1);
     lua_xmove(L, co, 1);
