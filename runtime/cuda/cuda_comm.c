@@ -164,9 +164,6 @@ static peal_status check_reach(const struct peal_cuda_comm *comm, peal_diag *dia
 {
     for (uint32_t r = 0; r < comm->nranks; r++) {
         int direct = 0;
-        if (comm->peers[r].reach == CUDA_UNREACHED && comm->params.zero_sm)
-            return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                             "rank %u is on another host, where calls without SMs do not go", r);
         for (uint32_t i = 0; i < comm->host->nrows; i++)
             direct |= row_needs_direct(&comm->host->rows[i], r);
         if (direct && comm->peers[r].reach != CUDA_DIRECT && !comm->params.zero_sm)

@@ -275,15 +275,15 @@ static void add_work(struct cuda_far *far, struct cuda_line *line, struct rdma_w
 }
 
 /* The word stays where it is until the work is done. */
-static void add_word(struct cuda_far *far, struct cuda_line *line, uint64_t word, uint64_t to,
-                     uint32_t key)
+static void add_word(struct cuda_far *far, struct cuda_line *line, uint64_t word, uint32_t bytes,
+                     uint64_t to, uint32_t key)
 {
     uint64_t *from = &line->words[line->posted % RDMA_SENDS];
     *from = word;
     add_work(far, line,
              (struct rdma_work){.from = (const char *)from,
-                                .bytes = sizeof word,
-                                .copied = sizeof word <= far->nic->inline_bytes,
+                                .bytes = bytes,
+                                .copied = bytes <= far->nic->inline_bytes,
                                 .own_key = far->own.own_key,
                                 .to = to,
                                 .peer_key = key},
@@ -349,7 +349,7 @@ int cuda_rdma_word(struct cuda_far *far, struct cuda_line *line)
     const struct cuda_item *item = &line->items[line->head % CUDA_LINE];
     if (!has_room(line))
         return 0;
-    add_word(far, line, item->word, line->arena + item->dst, line->arena_key);
+    add_word(far, line, item->word, item->half ? 4 : 8, line->arena + item->dst, line->arena_key);
     return 1;
 }
 
@@ -360,8 +360,8 @@ static void tell_place(struct cuda_far *far, struct cuda_line *line)
     if (!line->owes || !has_room(line))
         return;
     line->owes = 0;
-    add_word(far, line, far->place, line->places + far->comm->rank * sizeof *far->places,
-             line->places_key);
+    add_word(far, line, far->place, sizeof far->place,
+             line->places + far->comm->rank * sizeof *far->places, line->places_key);
 }
 
 void cuda_rdma_flush(struct cuda_far *far, struct cuda_line *line)

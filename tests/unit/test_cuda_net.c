@@ -35,6 +35,8 @@ static struct {
     peal_id id;
     peal_meeting *meeting;
     const char *rdma;
+    int zero_sm;
+    uint32_t queues;
     uint32_t sockets;
     uint32_t timeout_ms;
     void (*body)(struct member *self);
@@ -44,13 +46,14 @@ static struct {
 
 static const peal_collective collectives[] = {PEAL_ALLREDUCE, PEAL_ALLGATHER, PEAL_ALLTOALL};
 
-static peal_table *table_of(peal_fabric *fabric, peal_collective collective)
+static peal_table *table_of(peal_fabric *fabric, peal_collective collective, int zero_sm)
 {
     static const uint32_t group[RANKS] = {0, 1, 8, 9};
     peal_diag diag = PEAL_DIAG_INIT;
     peal_request request = PEAL_REQUEST_INIT;
     peal_table *table;
     request.collective = collective;
+    request.zero_sm = zero_sm && collective != PEAL_ALLREDUCE;
     request.ranks = request.group_size = RANKS;
     request.group = group;
     request.min_bytes = 8;
@@ -63,8 +66,7 @@ static peal_table *table_of(peal_fabric *fabric, peal_collective collective)
 
 static int64_t blocks; /* before a test */
 
-/* Of all tests of a case; they are processes of their own. */
-static void set_up(void)
+static void plan_all(int zero_sm)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_fabric *fabric;
@@ -72,14 +74,25 @@ static void set_up(void)
     ctx = test_ctx(&heap);
     memset(&team, 0, sizeof team);
     ck_assert_msg(peal_fabric_load(ctx, path, &diag, &fabric) == PEAL_OK, "%s", diag.text);
-    team.table = table_of(fabric, collectives[0]);
+    team.table = table_of(fabric, collectives[0], zero_sm);
     for (unsigned i = 1; i < 3; i++) {
-        peal_table *other = table_of(fabric, collectives[i]);
+        peal_table *other = table_of(fabric, collectives[i], zero_sm);
         ck_assert_int_eq(peal_table_join(team.table, other, NULL), PEAL_OK);
         peal_table_destroy(other);
     }
     peal_fabric_destroy(fabric);
     ck_assert_int_eq(peal_table_verify(team.table, NULL, NULL, NULL, NULL), PEAL_OK);
+}
+
+/* Of all tests of a case; they are processes of their own. */
+static void set_up(void)
+{
+    plan_all(0);
+}
+
+static void set_up_zero(void)
+{
+    plan_all(1);
 }
 
 static void set_up_threads(void)
@@ -122,6 +135,8 @@ static peal_status join(struct member *self, peal_diag *diag)
     params.rdma = team.rdma;
     device.device = self->rank % 2;
     device.heap_bytes = 64u << 20;
+    device.zero_sm = team.zero_sm;
+    device.queues = team.queues;
     peal_status status = peal_world_join(ctx, &params, team.table, diag, &self->world);
     return status == PEAL_OK ? peal_cuda_comm_create(team.cuda, self->world, team.table, self->rank,
                                                      &device, diag, &self->comm)
@@ -196,6 +211,7 @@ struct what {
     uint32_t count; /* of a block */
     uint32_t salt;
     int symmetric;
+    int zero_sm;
 };
 
 static uint32_t in_blocks(const struct what *what)
@@ -248,6 +264,8 @@ static peal_status enqueue(struct member *self, const struct what *what, peal_di
     call.count = what->count;
     call.in = what->symmetric ? (void *)self->in : self->own_in;
     call.out = what->symmetric ? (void *)self->out : self->own_out;
+    call.symmetric = what->zero_sm && what->symmetric;
+    call.zero_sm = what->zero_sm;
     return peal_cuda_enqueue(self->comm, &call, self->stream, diag);
 }
 
@@ -498,42 +516,130 @@ START_TEST(test_broken)
 }
 END_TEST
 
-/* Streams do not reach other hosts. */
-static void *zero_main(void *user)
+/* ---- without an SM: copies within a host, the service thread between them */
+
+/* Of a comm without SMs; of another one every third call has them. */
+static void zero_body(struct member *self)
 {
-    struct member *self = user;
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
-    peal_cuda_params device = PEAL_CUDA_PARAMS_INIT;
-    params.rank = self->rank;
-    params.ranks = RANKS;
-    params.id = &team.id;
-    params.meeting = self->rank ? NULL : team.meeting;
-    params.host = self->rank < 2 ? "left" : "right";
-    params.heap_bytes = 1 << 16;
-    device.heap_bytes = 1u << 20;
-    device.zero_sm = 1;
-    SAY_OK(self, peal_world_join(ctx, &params, team.table, &diag, &self->world), diag);
-    peal_status status = peal_cuda_comm_create(team.cuda, self->world, team.table, self->rank,
-                                               &device, &diag, &self->comm);
-    SAY(self, status == PEAL_ERR_UNSUPPORTED && strstr(diag.text, "on another host"), "%s: %s",
-        peal_status_name(status), diag.text);
-    peal_world_destroy(self->world);
-    return NULL;
+    static const uint32_t counts[] = {1, 7, 4099, 70001};
+    peal_cuda_comm_info info;
+    uint32_t salt = 0;
+    for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (unsigned c = 1; c < 3; c++, salt++)
+            call_once(self, (struct what){collectives[c], counts[i], salt, salt % 4 > 1,
+                                          team.zero_sm || salt % 3});
+    if (!team.zero_sm)
+        call_once(self, (struct what){PEAL_ALLREDUCE, 4099, salt, 1, 0});
+    info = info_of(self);
+    SAY(self, info.zero_sm == (team.zero_sm ? 8 : 5), "%u calls without an SM",
+        (unsigned)info.zero_sm);
+    SAY(self, (info.stand_ins & 1u << PEAL_ENGINE_RDMA) == 0 == !team.rdma, "stand-ins %#x",
+        info.stand_ins);
 }
 
-START_TEST(test_zero_sm)
+/* Back to back, on several queues, between calls of kernels. */
+static void zero_queued_body(struct member *self)
 {
-    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &team.meeting, &team.id), PEAL_OK);
-    for (uint32_t r = 0; r < RANKS; r++) {
-        team.members[r].rank = r;
-        ck_assert_int_eq(pthread_create(&team.members[r].thread, NULL, zero_main, &team.members[r]),
-                         0);
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct what what = {PEAL_ALLGATHER, 5001, 3, 1, 1}, other = {PEAL_ALLREDUCE, 777, 4, 0, 0};
+    prepare(self, &other);
+    prepare(self, &what);
+    for (uint32_t i = 0; i < 12; i++) {
+        SAY_OK(self, enqueue(self, &what, &diag), diag);
+        if (i % 3 == 0)
+            SAY_OK(self, enqueue(self, &other, &diag), diag);
     }
-    for (uint32_t r = 0; r < RANKS; r++) {
-        (void)pthread_join(team.members[r].thread, NULL);
-        ck_assert_msg(!team.members[r].problem[0], "rank %u: %s", r, team.members[r].problem);
+    compare(self, &what);
+    compare(self, &other);
+}
+
+/* Two programs a graph, replayed; the same call beside it. */
+static void zero_replay_body(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct what calls[2] = {{PEAL_ALLTOALL, 33, 0, 1, 1}, {PEAL_ALLGATHER, 30001, 0, 1, 1}};
+    void *context = NULL;
+    SAY(self, graphs.retain(&context, (int)(self->rank % 2)) == 0, "no context");
+    (void)pthread_barrier_wait(&team.meet);
+    void *exec = capture(self, context, calls, 2);
+    (void)pthread_barrier_wait(&team.meet);
+    for (uint32_t i = 0; i < 4; i++) {
+        calls[1].salt = i;
+        prepare(self, &calls[1]);
+        (void)graphs.push(context);
+        SAY(self, graphs.launch(exec, self->stream) == 0, "no launch");
+        (void)graphs.pop(&context);
+        if (i % 2 == 0)
+            SAY_OK(self, enqueue(self, &calls[1], &diag), diag);
+        compare(self, &calls[1]);
     }
+    (void)graphs.drop_exec(exec);
+    (void)graphs.release((int)(self->rank % 2));
+}
+
+static const struct what zero_small = {PEAL_ALLGATHER, 5000, 1, 1, 1};
+
+/* Rank 2 does not come, and the streams come to their end. */
+static void zero_late_body(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    call_once(self, zero_small);
+    if (self->rank != 2)
+        SAY_OK(self, enqueue(self, &zero_small, &diag), diag);
+    await_end(self);
+    expect_end(self, PEAL_ERR_TIMEOUT, PEAL_ERR_PEER, "waited 1500 ms");
+}
+
+static void zero_broken_body(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    for (unsigned i = 0; i < 1000 && peal_cuda_comm_error(self->comm, &diag) == PEAL_OK; i++) {
+        (void)!enqueue(self, &zero_small, &diag);
+        (void)!peal_cuda_stream_wait(self->comm, self->stream, &diag);
+    }
+    expect_end(self, PEAL_ERR_PEER, PEAL_ERR_PEER, "a queue pair failed");
+}
+
+/* By TCP and by RDMA. */
+START_TEST(test_zero)
+{
+    team.zero_sm = 1;
+    run(zero_body, _i ? NULL : "off", 2, 60000);
+    ck_assert(!_i || fake.works > 0);
+}
+END_TEST
+
+START_TEST(test_zero_calls)
+{
+    run(zero_body, _i ? NULL : "off", 1, 60000);
+}
+END_TEST
+
+START_TEST(test_zero_queued)
+{
+    team.queues = 3;
+    run(zero_queued_body, _i ? NULL : "off", 3, 60000);
+}
+END_TEST
+
+START_TEST(test_zero_replay)
+{
+    load_graphs(&graphs);
+    team.queues = 2 * (uint32_t)_i;
+    run(zero_replay_body, _i ? NULL : "off", 1, 60000);
+}
+END_TEST
+
+START_TEST(test_zero_late)
+{
+    run(zero_late_body, _i ? NULL : "off", 1, 1500);
+}
+END_TEST
+
+START_TEST(test_zero_broken)
+{
+    fake.break_at = 40;
+    run(zero_broken_body, NULL, 1, 60000);
 }
 END_TEST
 
@@ -648,6 +754,15 @@ int main(void)
     tcase_add_test(tests, test_late);
     tcase_add_test(tests, test_abort);
     tcase_add_loop_test(tests, test_broken, 0, 2);
-    tcase_add_test(tests, test_zero_sm);
+    tests = tcase_create("zero");
+    tcase_add_unchecked_fixture(tests, set_up_zero, tear_down);
+    tcase_add_checked_fixture(tests, set_up_threads, tear_down_threads);
+    tcase_add_loop_test(tests, test_zero, 0, 2);
+    tcase_add_loop_test(tests, test_zero_calls, 0, 2);
+    tcase_add_loop_test(tests, test_zero_queued, 0, 2);
+    tcase_add_loop_test(tests, test_zero_replay, 0, 2);
+    tcase_add_loop_test(tests, test_zero_late, 0, 2);
+    tcase_add_test(tests, test_zero_broken);
+    suite_add_tcase(suite, tests);
     return run_suite(suite, CK_FORK_GETENV);
 }
