@@ -95,6 +95,8 @@ static int queue(void *nic, uint32_t blocks, struct dev_mlx5_queue *to)
                                   .record = (uintptr_t)&made->record,
                                   .doorbell = (uintptr_t)&made->doorbell,
                                   .done = (uintptr_t)made->done,
+                                  .taken = (uintptr_t)&made->taken,
+                                  .cqes = made->cqes,
                                   .number = made->number,
                                   .blocks = made->blocks};
     return 0;
