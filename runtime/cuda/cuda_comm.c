@@ -183,7 +183,6 @@ static peal_status place_image(struct peal_cuda_comm *comm, const peal_table *ta
     PEAL_TRY(check_reach(comm, diag));
     if (comm->uses_groups && !comm->bound) /* lanes store and fold for the switch */
         comm->stand_ins |= 1u << PEAL_ENGINE_SM;
-    PEAL_TRY(cuda_nic_join(comm, table, diag));
     if (comm->params.zero_sm)
         return PEAL_OK;
     PEAL_TRY(
@@ -197,6 +196,7 @@ static peal_status place_image(struct peal_cuda_comm *comm, const peal_table *ta
 static peal_status make_shared(struct peal_cuda_comm *comm, const peal_table *table,
                                peal_status status, peal_diag *diag)
 {
+    status = cuda_nic_join(comm, table, status, diag);
     if (status == PEAL_OK)
         status = place_image(comm, table, diag);
     if (comm->host->far)

@@ -329,7 +329,9 @@ peal_status cuda_order(struct peal_cuda_comm *comm, struct cuda_zero_row *zero, 
 int cuda_nic_posts(const struct peal_plan *plan);
 /* Where some plan has; in front of the meeting, and behind it. */
 peal_status cuda_nic_make(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag);
-peal_status cuda_nic_join(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag);
+/* Whatever has come of the ranks so far (`status`): those of several hosts get one answer. */
+peal_status cuda_nic_join(struct peal_cuda_comm *comm, const peal_table *table, peal_status status,
+                          peal_diag *diag);
 size_t cuda_nic_queues(const struct peal_cuda_comm *comm); /* how many */
 void cuda_nic_free(struct peal_cuda_comm *comm);
 

@@ -236,6 +236,9 @@ peal_status cuda_land_make(struct cuda_far *far, peal_diag *diag);
 void cuda_land_free(struct cuda_far *far);
 
 /* ---- cuda_far_rdma.c */
+/* Makes this rank's arena known to a device. */
+int cuda_rdma_arena(const struct peal_cuda_comm *comm, struct rdma_nic *nic,
+                    struct rdma_region *region);
 /* A device that knows the arena, and a queue pair for each line; far->nic stays NULL where not. */
 void cuda_rdma_open(struct cuda_far *far, const peal_table *table);
 /* Tells all ranks, and joins the pairs; lines that could not are by TCP. */

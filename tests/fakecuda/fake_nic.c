@@ -40,8 +40,13 @@ static void *serve(void *argument)
     return NULL;
 }
 
-static int open_nic(void **nic)
+static int open_nic(const struct peal_cuda_comm *comm, const struct peal_table *table, void **nic,
+                    char *why, size_t room)
 {
+    (void)comm;
+    (void)table;
+    (void)why;
+    (void)room;
     struct fake_nic *fake = calloc(1, sizeof *fake);
     if (!fake)
         return ENOMEM;
@@ -83,8 +88,11 @@ static int memory(void *nic, uint64_t at, uint64_t bytes, uint32_t *key)
     return reach(nic, *key, at, bytes, at);
 }
 
-static int queue(void *nic, uint32_t blocks, struct dev_mlx5_queue *to)
+static int queue(void *nic, uint32_t blocks, struct dev_mlx5_queue *to, void **pair,
+                 struct rdma_end *mine)
 {
+    (void)pair;
+    (void)mine;
     struct fake_nic *fake = nic;
     (void)pthread_mutex_lock(&fake->lock);
     struct nic_queue *made = nic_add_queue(&fake->nic, blocks);
@@ -103,4 +111,5 @@ static int queue(void *nic, uint32_t blocks, struct dev_mlx5_queue *to)
 }
 
 FAKE_API extern const struct cuda_nic_calls peal_stand_in_nic;
-const struct cuda_nic_calls peal_stand_in_nic = {open_nic, close_nic, memory, reach, queue};
+const struct cuda_nic_calls peal_stand_in_nic = {
+    .open = open_nic, .close = close_nic, .memory = memory, .reach = reach, .queue = queue};
