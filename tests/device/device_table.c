@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * device_table RANKS TOPOLOGY [DRIVER [BUSY]]: what peal bench does not measure of ranks on GPUs,
- * one line each: a copy on the device, small allreduces call by call and as a replayed graph, and
- * how much of an allreduce hides behind a kernel (BUSY: its code; without, none of that).
+ * one line each: a copy on the device, small allreduces call by call and as a replayed graph, and,
+ * engine by engine, how much of a call hides behind a kernel like a matrix product (BUSY: its code;
+ * without, none of that) and by how much that takes longer, as peal bench --overlap says it of
+ * hosts.
  */
 #include "cuda_driver.h"
 
@@ -19,6 +21,7 @@
 #define LARGE (1u << 20) /* and of one to hide */
 #define ROUNDS 50u
 #define IN_GRAPH 10u
+#define OVERLAPS 10u
 
 /* What peal itself does not need of the driver. */
 struct graphs {
@@ -36,10 +39,24 @@ static struct {
     peal_table *table;
     struct graphs graphs;
     char *busy; /* code; NULL: none */
+    const struct setup *setup;
     pthread_barrier_t meet;
-    double us[5][MOST];
+    double us[8][MOST];
 } all;
-enum { COPY, CALLS, GRAPH, ALONE, TOGETHER };
+enum { COPY, CALLS, GRAPH, PRODUCT, CALL, SERIAL, TOGETHER, BESIDE };
+
+/* What hides behind the kernel; the first one's small calls are timed, too. */
+static const struct setup {
+    const char *name;
+    peal_collective collective;
+    peal_engine engine;
+    int zero_sm;
+} setups[] = {{"allreduce-sm", PEAL_ALLREDUCE, PEAL_ENGINE_SM, 0},
+              {"allgather-sm", PEAL_ALLGATHER, PEAL_ENGINE_SM, 0},
+              {"allgather-tma", PEAL_ALLGATHER, PEAL_ENGINE_TMA, 0},
+              {"allgather-ce", PEAL_ALLGATHER, PEAL_ENGINE_CE, 0},
+              {"allgather-no-SM", PEAL_ALLGATHER, PEAL_ENGINE_CE, 1}};
+#define SETUPS (sizeof setups / sizeof *setups)
 
 struct rank {
     uint32_t number;
@@ -81,12 +98,20 @@ static void finish(struct rank *rank, void *stream)
     must(peal_cuda_stream_wait(rank->comm, stream, &diag), &diag);
 }
 
-static void reduce(struct rank *rank, size_t count)
+/* count: elements of the message. */
+static void call_once(struct rank *rank, size_t count)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    must(peal_cuda_allreduce(rank->comm, rank->in, rank->out, count, PEAL_FLOAT32, PEAL_SUM,
-                             rank->stream, &diag),
-         &diag);
+    peal_cuda_call call = PEAL_CUDA_CALL_INIT;
+    call.collective = all.setup->collective;
+    call.dtype = PEAL_FLOAT32;
+    call.op = PEAL_SUM;
+    call.count = call.collective == PEAL_ALLGATHER ? count / all.ranks : count;
+    call.in = rank->in;
+    call.out = rank->out;
+    call.zero_sm = all.setup->zero_sm;
+    call.symmetric = call.zero_sm;
+    must(peal_cuda_enqueue(rank->comm, &call, rank->stream, &diag), &diag);
 }
 
 static double began(void)
@@ -110,11 +135,11 @@ static void measure_copy(struct rank *rank)
 
 static void measure_calls(struct rank *rank)
 {
-    reduce(rank, SMALL);
+    call_once(rank, SMALL);
     finish(rank, rank->stream);
     double start = began();
     for (unsigned i = 0; i < ROUNDS * IN_GRAPH; i++)
-        reduce(rank, SMALL);
+        call_once(rank, SMALL);
     finish(rank, rank->stream);
     all.us[CALLS][rank->number] = (now_us() - start) / (ROUNDS * IN_GRAPH);
 }
@@ -127,7 +152,7 @@ static void measure_graph(struct rank *rank)
     driver(call->context_push(rank->context), "cuCtxPushCurrent");
     driver(all.graphs.begin(rank->stream, 1), "cuStreamBeginCapture");
     for (unsigned i = 0; i < IN_GRAPH; i++)
-        reduce(rank, SMALL);
+        call_once(rank, SMALL);
     driver(all.graphs.end(rank->stream, &graph), "cuStreamEndCapture");
     (void)began();
     driver(all.graphs.make(&exec, graph, 0), "cuGraphInstantiate");
@@ -150,24 +175,29 @@ static void launch_busy(struct rank *rank)
         "cuLaunchKernel");
 }
 
-/* The kernel and the allreduce, one behind the other or at once. */
+/* The kernel, the call, one behind the other, and both at once; also how long the kernel takes
+ * then. */
 static void measure_overlap(struct rank *rank, int which)
 {
     const struct cuda_calls *call = &all.cuda->call;
-    double start = began();
+    double start = began(), beside = 0;
     driver(call->context_push(rank->context), "cuCtxPushCurrent");
-    for (unsigned i = 0; i < 10; i++) {
-        launch_busy(rank);
-        if (which == ALONE)
+    for (unsigned i = 0; i < OVERLAPS; i++) {
+        double one = now_us();
+        if (which != CALL)
+            launch_busy(rank);
+        if (which == SERIAL)
             driver(call->stream_synchronize(rank->other), "cuStreamSynchronize");
-        reduce(rank, LARGE);
-        if (which == ALONE)
-            driver(call->stream_synchronize(rank->stream), "cuStreamSynchronize");
+        if (which != PRODUCT)
+            call_once(rank, LARGE);
+        driver(call->stream_synchronize(rank->other), "cuStreamSynchronize");
+        beside += now_us() - one;
+        driver(call->stream_synchronize(rank->stream), "cuStreamSynchronize");
     }
     driver(call->context_pop(&rank->context), "cuCtxPopCurrent");
-    finish(rank, rank->other);
-    finish(rank, rank->stream);
-    all.us[which][rank->number] = (now_us() - start) / 10;
+    all.us[which][rank->number] = (now_us() - start) / OVERLAPS;
+    if (which == TOGETHER)
+        all.us[BESIDE][rank->number] = beside / OVERLAPS;
 }
 
 /* ---- ranks */
@@ -199,10 +229,14 @@ static void *run(void *user)
 {
     struct rank *rank = user;
     open_rank(rank);
-    measure_copy(rank);
-    measure_calls(rank);
-    measure_graph(rank);
-    for (int which = ALONE; all.busy && which <= TOGETHER; which++)
+    if (all.setup == setups) {
+        measure_copy(rank);
+        measure_calls(rank);
+        measure_graph(rank);
+    }
+    call_once(rank, LARGE);
+    finish(rank, rank->stream);
+    for (int which = PRODUCT; all.busy && which <= TOGETHER; which++)
         measure_overlap(rank, which);
     (void)began();
     peal_cuda_stream_destroy(rank->comm, rank->stream);
@@ -228,8 +262,11 @@ static void plan(peal_ctx *ctx, const char *topology)
     peal_request request = PEAL_REQUEST_INIT;
     peal_world_params params = PEAL_WORLD_PARAMS_INIT;
     request.ranks = params.ranks = all.ranks;
+    request.collective = all.setup->collective;
+    request.move_engine[PEAL_LINK_NVLINK] = (uint8_t)(all.setup->engine + 1);
+    request.zero_sm = all.setup->zero_sm;
     request.max_bytes = 4ull * LARGE;
-    request.max_sms = 8;
+    request.max_sms = request.zero_sm ? 0 : 8;
     params.heap_bytes = 1u << 16;
     must(peal_fabric_load(ctx, topology, &diag, &fabric), &diag);
     must(peal_table_plan(ctx, fabric, &request, &diag, &all.table), &diag);
@@ -256,15 +293,38 @@ static double slowest(int which)
     return most;
 }
 
-static void print_table(const peal_cuda_device_info *about)
+static void print_first(const peal_cuda_device_info *about)
 {
     printf("device     %s%s\n", about->name, about->stand_in ? " (times mean nothing)" : "");
     printf("copy       %.1f GB/s on the device, 32 MiB\n", COPY_BYTES / 2 / (slowest(COPY) * 1e3));
-    printf("allreduce  %.2f us a call, %u B, %u ranks\n", slowest(CALLS), SMALL * 4, all.ranks);
+    printf("small      %.2f us a call of allreduce, %u B, %u ranks\n", slowest(CALLS), SMALL * 4,
+           all.ranks);
     printf("replayed   %.2f us a call, %u calls a graph\n", slowest(GRAPH), IN_GRAPH);
-    if (all.busy)
-        printf("overlap    %.1f us one after the other, %.1f us at once: %.0f %% less\n",
-               slowest(ALONE), slowest(TOGETHER), 100 * (1 - slowest(TOGETHER) / slowest(ALONE)));
+}
+
+static void print_overlap(void)
+{
+    printf("overlap-%s %.0f us the kernel, %.0f the call, %.0f one after the other, %.0f at once: "
+           "%.0f %% of the call hidden, the kernel takes %.0f %% longer\n",
+           all.setup->name, slowest(PRODUCT), slowest(CALL), slowest(SERIAL), slowest(TOGETHER),
+           100 * (slowest(SERIAL) - slowest(TOGETHER)) / slowest(CALL),
+           100 * (slowest(BESIDE) / slowest(PRODUCT) - 1));
+}
+
+static void run_setup(peal_ctx *ctx, const char *topology)
+{
+    struct rank ranks[MOST] = {{0}};
+    pthread_t threads[MOST];
+    plan(ctx, topology);
+    for (uint32_t r = 0; r < all.ranks; r++) {
+        ranks[r].number = r;
+        if (pthread_create(&threads[r], NULL, run, &ranks[r]) != 0)
+            driver(CU_OUT_OF_MEMORY, "a thread");
+    }
+    for (uint32_t r = 0; r < all.ranks; r++)
+        (void)pthread_join(threads[r], NULL);
+    peal_world_destroy(all.world);
+    peal_table_destroy(all.table);
 }
 
 int main(int argc, char **argv)
@@ -272,8 +332,6 @@ int main(int argc, char **argv)
     peal_ctx *ctx = NULL;
     peal_diag diag = PEAL_DIAG_INIT;
     peal_cuda_device_info about = {.size = sizeof about};
-    struct rank ranks[MOST] = {{0}};
-    pthread_t threads[MOST];
     const char *library = argc > 3 && argv[3][0] ? argv[3] : "libcuda.so.1";
     all.ranks = argc > 2 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
     if (all.ranks < 2 || all.ranks > MOST)
@@ -287,15 +345,16 @@ int main(int argc, char **argv)
     find(all.cuda->library, "cuStreamEndCapture", &all.graphs.end);
     find(all.cuda->library, "cuGraphInstantiateWithFlags", &all.graphs.make);
     find(all.cuda->library, "cuGraphLaunch", &all.graphs.launch);
-    plan(ctx, argv[2]);
     (void)pthread_barrier_init(&all.meet, NULL, all.ranks);
-    for (uint32_t r = 0; r < all.ranks; r++) {
-        ranks[r].number = r;
-        if (pthread_create(&threads[r], NULL, run, &ranks[r]) != 0)
-            return 1;
+    for (size_t i = 0; i < SETUPS && (i == 0 || all.busy); i++) {
+        all.setup = &setups[i];
+        if (all.setup->engine == PEAL_ENGINE_TMA && about.arch < 90)
+            continue;
+        run_setup(ctx, argv[2]);
+        if (i == 0)
+            print_first(&about);
+        if (all.busy)
+            print_overlap();
     }
-    for (uint32_t r = 0; r < all.ranks; r++)
-        (void)pthread_join(threads[r], NULL);
-    print_table(&about);
     return 0;
 }

@@ -210,9 +210,9 @@ struct what {
     peal_collective collective;
     uint32_t count; /* of a block */
     uint32_t salt;
-    int symmetric;
-    int zero_sm;
+    int how;
 };
+enum { SYMMETRIC = 1, ZERO_SM = 2 };
 
 static uint32_t in_blocks(const struct what *what)
 {
@@ -249,11 +249,11 @@ static void prepare(struct member *self, const struct what *what)
     uint32_t in = in_blocks(what) * what->count;
     for (uint32_t i = 0; i < in; i++)
         self->host[i] = value_of(self->rank, i, what->salt);
-    copy(self, what->symmetric ? self->in : self->own_in, self->host, 4 * (size_t)in);
+    copy(self, what->how & SYMMETRIC ? self->in : self->own_in, self->host, 4 * (size_t)in);
     uint32_t out = out_blocks(what) * what->count + 1; /* one is behind it */
     out = out < MOST ? out : MOST;
     memset(self->host, 0xee, 4 * (size_t)out);
-    copy(self, what->symmetric ? self->out : self->own_out, self->host, 4 * (size_t)out);
+    copy(self, what->how & SYMMETRIC ? self->out : self->own_out, self->host, 4 * (size_t)out);
 }
 
 static peal_status enqueue(struct member *self, const struct what *what, peal_diag *diag)
@@ -262,17 +262,18 @@ static peal_status enqueue(struct member *self, const struct what *what, peal_di
     call.collective = what->collective;
     call.dtype = PEAL_UINT32;
     call.count = what->count;
-    call.in = what->symmetric ? (void *)self->in : self->own_in;
-    call.out = what->symmetric ? (void *)self->out : self->own_out;
-    call.symmetric = what->zero_sm && what->symmetric;
-    call.zero_sm = what->zero_sm;
+    call.in = what->how & SYMMETRIC ? (void *)self->in : self->own_in;
+    call.out = what->how & SYMMETRIC ? (void *)self->out : self->own_out;
+    call.symmetric = what->how == (ZERO_SM | SYMMETRIC);
+    call.zero_sm = (what->how & ZERO_SM) != 0;
     return peal_cuda_enqueue(self->comm, &call, self->stream, diag);
 }
 
 static void compare(struct member *self, const struct what *what)
 {
     uint32_t out = out_blocks(what) * what->count, guard = out < MOST;
-    copy(self, self->host, what->symmetric ? self->out : self->own_out, 4 * (size_t)(out + guard));
+    copy(self, self->host, what->how & SYMMETRIC ? self->out : self->own_out,
+         4 * (size_t)(out + guard));
     for (uint32_t i = 0; i < out && !self->problem[0]; i++)
         SAY(self, self->host[i] == wanted(what, self->rank, i),
             "%s of %u, salt %u: element %u is %#x, not %#x", peal_collective_name(what->collective),
@@ -526,22 +527,22 @@ static void zero_body(struct member *self)
     uint32_t salt = 0;
     for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
         for (unsigned c = 1; c < 3; c++, salt++)
-            call_once(self, (struct what){collectives[c], counts[i], salt, salt % 4 > 1,
-                                          team.zero_sm || salt % 3});
+            call_once(self, (struct what){collectives[c], counts[i], salt,
+                                          salt % 4 / 2 | (team.zero_sm || salt % 3 ? ZERO_SM : 0)});
     if (!team.zero_sm)
-        call_once(self, (struct what){PEAL_ALLREDUCE, 4099, salt, 1, 0});
+        call_once(self, (struct what){PEAL_ALLREDUCE, 4099, salt, 1});
     info = info_of(self);
     SAY(self, info.zero_sm == (team.zero_sm ? 8 : 5), "%u calls without an SM",
         (unsigned)info.zero_sm);
-    SAY(self, (info.stand_ins & 1u << PEAL_ENGINE_RDMA) == 0 == !team.rdma, "stand-ins %#x",
-        info.stand_ins);
+    SAY(self, ((info.stand_ins & 1u << PEAL_ENGINE_RDMA) != 0) == (team.rdma != NULL),
+        "stand-ins %#x", info.stand_ins);
 }
 
 /* Back to back, on several queues, between calls of kernels. */
 static void zero_queued_body(struct member *self)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    struct what what = {PEAL_ALLGATHER, 5001, 3, 1, 1}, other = {PEAL_ALLREDUCE, 777, 4, 0, 0};
+    struct what what = {PEAL_ALLGATHER, 5001, 3, 3}, other = {PEAL_ALLREDUCE, 777, 4, 0};
     prepare(self, &other);
     prepare(self, &what);
     for (uint32_t i = 0; i < 12; i++) {
@@ -557,7 +558,7 @@ static void zero_queued_body(struct member *self)
 static void zero_replay_body(struct member *self)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    struct what calls[2] = {{PEAL_ALLTOALL, 33, 0, 1, 1}, {PEAL_ALLGATHER, 30001, 0, 1, 1}};
+    struct what calls[2] = {{PEAL_ALLTOALL, 33, 0, 3}, {PEAL_ALLGATHER, 30001, 0, 3}};
     void *context = NULL;
     SAY(self, graphs.retain(&context, (int)(self->rank % 2)) == 0, "no context");
     (void)pthread_barrier_wait(&team.meet);
@@ -577,7 +578,7 @@ static void zero_replay_body(struct member *self)
     (void)graphs.release((int)(self->rank % 2));
 }
 
-static const struct what zero_small = {PEAL_ALLGATHER, 5000, 1, 1, 1};
+static const struct what zero_small = {PEAL_ALLGATHER, 5000, 1, 3};
 
 /* Rank 2 does not come, and the streams come to their end. */
 static void zero_late_body(struct member *self)
