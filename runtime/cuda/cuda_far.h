@@ -136,8 +136,7 @@ struct cuda_zero_program {
 struct cuda_zero_far {
     /* the caller's: */
     struct cuda_zero_program *programs;
-    uint32_t mark[DEV_LANES][DEV_EVENTS]; /* orders of the queue up to the event's last; 0: none, */
-    uint32_t mark_rank[DEV_LANES][DEV_EVENTS]; /* and the one rank that they are for */
+    uint32_t mark[DEV_LANES][DEV_EVENTS]; /* orders of the queue up to the event's last; 0: none */
     /* the service thread's: */
     struct cuda_zero_program *open;
     uint32_t taken[CUDA_QUEUES_MAX];

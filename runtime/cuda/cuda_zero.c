@@ -284,7 +284,6 @@ static peal_status send(struct zero_call *call, const struct rt_step *step,
                         const struct rt_operand *to, const struct piece *piece)
 {
     struct cuda_zero_far *zero = &call->comm->far->zero;
-    uint32_t *rank = &zero->mark_rank[call->lane][step->event];
     struct cuda_zero_order order = {.line = cuda_line_of(call->comm->far, to->rank),
                                     .src = piece->from,
                                     .dst = arena_offset(call, to, piece->trip, piece->offset),
@@ -292,7 +291,6 @@ static peal_status send(struct zero_call *call, const struct rt_step *step,
     if (piece->bytes == 0)
         return PEAL_OK;
     PEAL_TRY(give(call, &order));
-    *rank = zero->mark[call->lane][step->event] && *rank != to->rank ? RT_NOBODY : to->rank;
     zero->mark[call->lane][step->event] = call->program->given[call->queue];
     return PEAL_OK;
 }
@@ -325,23 +323,13 @@ static peal_status move(struct zero_call *call, const struct rt_step *step, uint
 
 /* ---- signals and waits: counted from the call's begin */
 
-/* The stream, or the line of the one rank that the transfer went to, keeps the order; else it has
- * to be over. */
-static peal_status signal_behind(struct zero_call *call, const struct rt_step *step)
-{
-    const struct peal_cuda_comm *comm = call->comm;
-    if (step->after == PLAN_NO_EVENT || !call->program ||
-        comm->far->zero.mark_rank[call->lane][step->after] == step->peer)
-        return PEAL_OK;
-    return await_far(call, step->after, 1);
-}
-
+/* Behind the transfer that it follows: that went to the same rank, by the stream or by its line,
+ * which keep order. */
 static peal_status do_signal(struct zero_call *call, const struct rt_step *step)
 {
     struct peal_cuda_comm *comm = call->comm;
     uint32_t nsems = comm->layout.nsems;
     size_t sem = (size_t)(step->out - comm->host->sem_out);
-    PEAL_TRY(signal_behind(call, step));
     return write_cell(call, step->peer, CUDA_CELL_SEM + (uint32_t)(sem % nsems),
                       ++comm->counted[sem]);
 }

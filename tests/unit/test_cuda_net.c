@@ -64,6 +64,23 @@ static peal_table *table_of(peal_fabric *fabric, peal_collective collective, int
     return table;
 }
 
+/* One slot, whose tiles go out to all before the next one is in it. */
+static const char slots_text[] =
+    "peal-table 1 plan broadcast ranks 4 root 0 bytes 8..8388608 algorithm slots channels 1 chunks "
+    "1 "
+    "tile 4096 semaphores 2 region scratch width 1 depth 1 slot 4096 "
+    "link r0 -> r2 net link r0 -> r1 nvlink direct link r0 -> r3 net "
+    "link r1 -> r0 nvlink direct link r2 -> r0 net link r3 -> r0 net "
+    "rank 0 host 0 lane pre wait r1.0 wait r2.0 wait r3.0 body "
+    "copy c0: in[0] -> s0[0] ce e0 await e0 delivered "
+    "put c0: s0[0] -> r2.out[0]@1 rdma e1 signal r2.1 rdma after e1 "
+    "put c0: s0[0] -> r3.out[0]@3 rdma e3 signal r3.1 rdma after e3 "
+    "put c0: s0[0] -> r1.out[0]@2 ce e2 signal r1.1 ce after e2 "
+    "await e3 free await e1 free await e2 delivered copy c0: in[0] -> out[0] ce e4 "
+    "await e4 delivered rank 1 host 0 lane pre signal r0.0 ce body wait r0.1 "
+    "rank 2 host 1 lane pre signal r0.0 rdma body wait r0.1 "
+    "rank 3 host 1 lane pre signal r0.0 rdma body wait r0.1";
+
 static int64_t blocks; /* before a test */
 
 static void plan_all(int zero_sm)
@@ -81,6 +98,14 @@ static void plan_all(int zero_sm)
         peal_table_destroy(other);
     }
     peal_fabric_destroy(fabric);
+    if (zero_sm) {
+        peal_table *slots;
+        ck_assert_msg(peal_table_assemble(ctx, slots_text, sizeof slots_text - 1, "slots", &diag,
+                                          &slots) == PEAL_OK,
+                      "%s", diag.text);
+        ck_assert_int_eq(peal_table_join(team.table, slots, NULL), PEAL_OK);
+        peal_table_destroy(slots);
+    }
     ck_assert_int_eq(peal_table_verify(team.table, NULL, NULL, NULL, NULL), PEAL_OK);
 }
 
@@ -221,13 +246,15 @@ static uint32_t in_blocks(const struct what *what)
 
 static uint32_t out_blocks(const struct what *what)
 {
-    return what->collective == PEAL_ALLREDUCE ? 1 : RANKS;
+    return what->collective == PEAL_ALLREDUCE || what->collective == PEAL_BROADCAST ? 1 : RANKS;
 }
 
 /* Element `index` of a rank's output, from what all ranks have put in. */
 static uint32_t wanted(const struct what *what, uint32_t rank, uint32_t index)
 {
     uint32_t from = what->count ? index / what->count : 0, sum = 0;
+    if (what->collective == PEAL_BROADCAST)
+        return value_of(0, index, what->salt);
     if (what->collective == PEAL_ALLGATHER)
         return value_of(from, index % what->count, what->salt);
     if (what->collective == PEAL_ALLTOALL)
@@ -529,10 +556,11 @@ static void zero_body(struct member *self)
         for (unsigned c = 1; c < 3; c++, salt++)
             call_once(self, (struct what){collectives[c], counts[i], salt,
                                           salt % 4 / 2 | (team.zero_sm || salt % 3 ? ZERO_SM : 0)});
+    call_once(self, (struct what){PEAL_BROADCAST, 20001, salt, ZERO_SM | SYMMETRIC});
     if (!team.zero_sm)
         call_once(self, (struct what){PEAL_ALLREDUCE, 4099, salt, 1});
     info = info_of(self);
-    SAY(self, info.zero_sm == (team.zero_sm ? 8 : 5), "%u calls without an SM",
+    SAY(self, info.zero_sm == (team.zero_sm ? 9 : 6), "%u calls without an SM",
         (unsigned)info.zero_sm);
     SAY(self, ((info.stand_ins & 1u << PEAL_ENGINE_RDMA) != 0) == (team.rdma != NULL),
         "stand-ins %#x", info.stand_ins);
