@@ -6,7 +6,7 @@
 # it, and says so: that it runs is all that shows. What there is no time for says so in the table and
 # counts as failed.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 began=$(date +%s)
 deadline=$((began + 470))
 build=${1:-build/device}
@@ -157,27 +157,7 @@ else
     row "compute-sanitizer" "not here"
 fi
 
-# ---- figures
-measured() { # measured NAME OPTION...: time and bandwidth of the largest size
-    local name=$1
-    shift
-    if bounded 60 "$peal" bench "$@" --gpu --no-check >"$work/out" 2>&1; then
-        row "$name" "$(grep -E '^ *[0-9]' "$work/out" | tail -n 1 | tr -s ' ')"
-        bandwidth "$name"
-    else
-        row "$name" "FAILED: $(grep -m 1 error "$work/out")"
-        failures=$((failures + 1))
-    fi
-}
-say "bandwidth"
-large=64M
-[ $where = gpu ] || large=256K
-for engine in sm tma ce; do
-    measured "allgather, $engine, 2 ranks" "$topology" -n 2 -c allgather -a direct -e nvlink=$engine \
-        -s $large:$large --max-sms 16 --threads
-done
-measured "allgather, no SM, 2 ranks" "$topology" -n 2 -c allgather -a direct --zero-sm -s $large:$large \
-    --threads
+# ---- figures: a copy on the device first, which bandwidths are compared with
 say "latency, graphs, overlap"
 busy=
 if command -v nvcc >/dev/null && [ $where = gpu ]; then
@@ -186,12 +166,40 @@ if command -v nvcc >/dev/null && [ $where = gpu ]; then
         busy=$work/busy.fatbin
 fi
 [ $where = gpu ] || busy=tests/device/busy.cu # the stand-in knows it by name
+copy=
 if bounded 90 "$build"/tests/device_table 2 "$topology" "" ${busy:+"$busy"} >"$work/out" 2>&1; then
     while read -r name rest; do row "$name" "$rest"; done <"$work/out"
+    copy=$(sed -n 's/^copy  *\([0-9.]*\) GB.*/\1/p' "$work/out")
 else
     row "device_table" "FAILED: $(tail -n 1 "$work/out")"
     failures=$((failures + 1))
 fi
+
+say "bandwidth"
+measured() { # measured NAME OPTION...: of the last size, and what part of a copy's bandwidth it is
+    local name=$1 line
+    shift
+    if bounded 60 "$peal" bench "$@" --gpu --no-check >"$work/out" 2>&1; then
+        # size, count, type, operation, root, time, algbw
+        line=$(grep -E '^ *[0-9]' "$work/out" | tail -n 1)
+        row "$name" "$(awk -v copy="$copy" '{ printf "%s B, %s us, %s GB/s", $1, $6, $7
+            if (copy > 0) printf ", %.2f of a copy", $7 / copy }' <<<"$line")"
+    else
+        row "$name" "FAILED: $(grep -m 1 error "$work/out")"
+        failures=$((failures + 1))
+    fi
+}
+large=64M
+[ $where = gpu ] || large=256K
+for engine in sm tma ce; do
+    measured "allgather, $engine, 2 ranks" "$topology" -n 2 -c allgather -a direct -e nvlink=$engine \
+        -s $large:$large --max-sms 16 --threads
+done
+measured "allgather, no SM, 2 ranks" "$topology" -n 2 -c allgather -a direct --zero-sm -s $large:$large \
+    --threads
+measured "allreduce, sm, 2 ranks" "$topology" -n 2 -c allreduce -s $large:$large --max-sms 16 --threads
+measured "staged in the place of rdma" "$network" --group 0,8 -c allgather -s $large:$large --max-sms 16 \
+    --threads
 
 say "done"
 echo
