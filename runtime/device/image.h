@@ -250,6 +250,13 @@ struct dev_far {
     uint32_t zero;
 };
 
+/* Of peal_dev_work: products of tiles of DEV_TILE x DEV_TILE floats. */
+#define DEV_TILE 32u
+struct dev_work {
+    uint64_t tiles;
+    uint64_t sink; /* where to what nobody reads would go */
+};
+
 #define DEV_RANK_BULK 1u /* the kernel may use bulk copies: sm_90 and later */
 
 struct dev_rank {

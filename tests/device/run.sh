@@ -158,16 +158,9 @@ else
 fi
 
 # ---- figures: a copy on the device first, which bandwidths are compared with
-say "latency, graphs, overlap"
-busy=
-if command -v nvcc >/dev/null && [ $where = gpu ]; then
-    nvcc -O3 -fatbin -gencode arch=compute_80,code=[sm_80,compute_80] \
-        -gencode arch=compute_90,code=[sm_90,compute_90] -o "$work/busy.fatbin" tests/device/busy.cu &&
-        busy=$work/busy.fatbin
-fi
-[ $where = gpu ] || busy=tests/device/busy.cu # the stand-in knows it by name
+say "latency, graphs"
 copy=
-if bounded 90 "$build"/tests/device_table 2 "$topology" "" ${busy:+"$busy"} >"$work/out" 2>&1; then
+if bounded 90 "$build"/tests/device_table 2 "$topology" >"$work/out" 2>&1; then
     while read -r name rest; do row "$name" "$rest"; done <"$work/out"
     copy=$(sed -n 's/^copy  *\([0-9.]*\) GB.*/\1/p' "$work/out")
 else
@@ -200,6 +193,27 @@ measured "allgather, no SM, 2 ranks" "$topology" -n 2 -c allgather -a direct --z
 measured "allreduce, sm, 2 ranks" "$topology" -n 2 -c allreduce -s $large:$large --max-sms 16 --threads
 measured "staged in the place of rdma" "$network" --group 0,8 -c allgather -s $large:$large --max-sms 16 \
     --threads
+
+say "overlap"
+beside() { # beside NAME OPTION...: a row for each engine, as peal bench --overlap has them
+    local name=$1 line
+    shift
+    if bounded 60 "$peal" bench "$@" --gpu --overlap >"$work/out" 2>&1; then
+        while read -r line; do
+            row "beside a matrix product, $name" "$(tr -s ' ' <<<"$line")"
+        done < <(grep -v '^#' "$work/out" | grep 'stream')
+        [ -n "$explained" ] || row "" "$(grep -m 1 'hidden' "$work/out" | grep -v '^# us' | tr -s ' ')"
+    else
+        row "beside a matrix product, $name" "FAILED: $(grep -m 1 error "$work/out")"
+        failures=$((failures + 1))
+    fi
+}
+explained=
+large=4M
+[ $where = gpu ] || large=64K
+beside allreduce "$topology" -n 2 -c allreduce -s $large:$large --max-sms 8
+beside allgather "$topology" -n 2 -c allgather -s $large:$large --max-sms 8
+beside "allgather, no SM" "$topology" -n 2 -c allgather -s $large:$large --zero-sm -e nvlink=ce
 
 say "done"
 echo

@@ -46,7 +46,8 @@ static struct {
 
 static const peal_collective collectives[] = {PEAL_ALLREDUCE, PEAL_ALLGATHER, PEAL_ALLTOALL};
 
-static peal_table *table_of(peal_fabric *fabric, peal_collective collective, int zero_sm)
+static peal_table *table_of(peal_fabric *fabric, peal_collective collective, int zero_sm,
+                            int posted)
 {
     static const uint32_t group[RANKS] = {0, 1, 8, 9};
     peal_diag diag = PEAL_DIAG_INIT;
@@ -54,6 +55,7 @@ static peal_table *table_of(peal_fabric *fabric, peal_collective collective, int
     peal_table *table;
     request.collective = collective;
     request.zero_sm = zero_sm && collective != PEAL_ALLREDUCE;
+    request.move_engine[PEAL_LINK_NET] = posted ? PEAL_ENGINE_IBGDA + 1 : 0;
     request.ranks = request.group_size = RANKS;
     request.group = group;
     request.min_bytes = 8;
@@ -83,7 +85,7 @@ static const char slots_text[] =
 
 static int64_t blocks; /* before a test */
 
-static void plan_all(int zero_sm)
+static void plan_all(int zero_sm, int posted)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_fabric *fabric;
@@ -91,9 +93,9 @@ static void plan_all(int zero_sm)
     ctx = test_ctx(&heap);
     memset(&team, 0, sizeof team);
     ck_assert_msg(peal_fabric_load(ctx, path, &diag, &fabric) == PEAL_OK, "%s", diag.text);
-    team.table = table_of(fabric, collectives[0], zero_sm);
+    team.table = table_of(fabric, collectives[0], zero_sm, posted);
     for (unsigned i = 1; i < 3; i++) {
-        peal_table *other = table_of(fabric, collectives[i], zero_sm);
+        peal_table *other = table_of(fabric, collectives[i], zero_sm, posted);
         ck_assert_int_eq(peal_table_join(team.table, other, NULL), PEAL_OK);
         peal_table_destroy(other);
     }
@@ -112,12 +114,17 @@ static void plan_all(int zero_sm)
 /* Of all tests of a case; they are processes of their own. */
 static void set_up(void)
 {
-    plan_all(0);
+    plan_all(0, 0);
 }
 
 static void set_up_zero(void)
 {
-    plan_all(1);
+    plan_all(1, 0);
+}
+
+static void set_up_posted(void)
+{
+    plan_all(0, 1);
 }
 
 static void set_up_threads(void)
@@ -672,6 +679,27 @@ START_TEST(test_zero_broken)
 }
 END_TEST
 
+/* ---- posted to NICs by kernels: a pair for each lane and peer, joined with the one over there */
+
+static void posted_body(struct member *self)
+{
+    peal_cuda_comm_info info = info_of(self);
+    SAY(self, info.engines & 1u << PEAL_ENGINE_IBGDA && info.stand_ins & 1u << PEAL_ENGINE_IBGDA,
+        "engines %#x, stand-ins %#x", info.engines, info.stand_ins);
+    sizes_body(self);
+}
+
+START_TEST(test_posted)
+{
+    void (*joins)(int) = NULL;
+    load_graphs(&graphs);
+    find(&graphs, "peal_stand_in_joins", &joins);
+    joins(1);
+    run(posted_body, "off", 1, 60000);
+    joins(0);
+}
+END_TEST
+
 /* ---- processes, one of which dies */
 
 #define CALLS_BEFORE 5
@@ -792,6 +820,11 @@ int main(void)
     tcase_add_loop_test(tests, test_zero_replay, 0, 2);
     tcase_add_loop_test(tests, test_zero_late, 0, 2);
     tcase_add_test(tests, test_zero_broken);
+    suite_add_tcase(suite, tests);
+    tests = tcase_create("posted");
+    tcase_add_unchecked_fixture(tests, set_up_posted, tear_down);
+    tcase_add_checked_fixture(tests, set_up_threads, tear_down_threads);
+    tcase_add_test(tests, test_posted);
     suite_add_tcase(suite, tests);
     return run_suite(suite, CK_FORK_GETENV);
 }

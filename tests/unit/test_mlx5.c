@@ -50,7 +50,7 @@ static void make(struct queues *q)
 }
 
 #if defined(PEAL_HAVE_MLX5DV)
-#include <infiniband/mlx5dv.h>
+#include "cuda_mlx5.h"
 
 /* As a driver that uses the setters would. */
 static void wanted(unsigned char *block, uint16_t index, uint8_t opcode, uint32_t immediate,
@@ -140,6 +140,41 @@ START_TEST(test_completion)
     complete(&q, 0, 41, MLX5_CQE_REQ);
     ck_assert_uint_eq(dev_mlx5_finished(&q.queue, 7, &failed), 42);
     ck_assert_int_eq(failed, 0);
+}
+END_TEST
+
+/* What mlx5dv_init_obj says of a queue pair, taken for what kernels know, or refused. */
+START_TEST(test_queue_pair)
+{
+    static unsigned char blocks[64 * 64], completions[256 * 64], page[64];
+    static uint32_t records[2], cq_records[2];
+    struct mlx5dv_qp qp = {
+        .dbrec = records, .sq = {.buf = blocks, .wqe_cnt = 64, .stride = 64}, .bf = {.reg = page}};
+    struct mlx5dv_cq cq = {.buf = completions, .dbrec = cq_records, .cqe_cnt = 256, .cqe_size = 64};
+    struct mlx5_places places;
+    ck_assert(cuda_mlx5_fits(&qp, &cq));
+    cuda_mlx5_places(&qp, &cq, &places);
+    ck_assert(places.entries == blocks && places.entries_bytes == sizeof blocks);
+    ck_assert(places.done == completions && places.done_bytes == sizeof completions);
+    ck_assert(places.record == &records[MLX5_SND_DBR] && places.taken == &cq_records[0]);
+    ck_assert(places.doorbell == page);
+    struct mlx5dv_qp other = qp;
+    other.sq.stride = 128;
+    ck_assert(!cuda_mlx5_fits(&other, &cq));
+    other = qp;
+    other.sq.wqe_cnt = 48;
+    ck_assert(!cuda_mlx5_fits(&other, &cq));
+    other.sq.wqe_cnt = 256; /* more than half of the completions */
+    ck_assert(!cuda_mlx5_fits(&other, &cq));
+    other = qp;
+    other.bf.reg = NULL;
+    ck_assert(!cuda_mlx5_fits(&other, &cq));
+    cq.cqe_size = 128;
+    ck_assert(!cuda_mlx5_fits(&qp, &cq));
+    cq.cqe_size = 64;
+    qp.sq.wqe_cnt = 1 << 15; /* counters of 16 bits */
+    cq.cqe_cnt = 1 << 16;
+    ck_assert(!cuda_mlx5_fits(&qp, &cq));
 }
 END_TEST
 
@@ -250,6 +285,7 @@ int main(void)
     tcase_add_test(tests, test_signal);
     tcase_add_test(tests, test_completion);
     tcase_add_test(tests, test_take);
+    tcase_add_test(tests, test_queue_pair);
 #endif
     tcase_add_test(tests, test_ring);
     tcase_add_test(tests, test_nic);
