@@ -78,16 +78,16 @@ static int find_device(struct mlx5 *self, const struct peal_table *table, char *
 {
     const struct peal_cuda_comm *comm = self->comm;
     const struct rt_job *job = comm->host->world->job;
-    const struct plan_rank *rank = peal_plan_program(table->rows[0].plan, comm->rank);
-    struct rdma_ask ask = {.chosen = job ? job->rdma : "",
-                           .plan = rank ? rank->nic : "",
-                           .busid = comm->about.busid,
-                           .pairs = 1,
-                           .entries = 1};
     if (!job || peal_streq(job->rdma, "off")) {
         (void)snprintf(why, room, job ? "it was told not to" : "the world was not joined");
         return 0;
     }
+    const struct plan_rank *rank = peal_plan_program(table->rows[0].plan, comm->rank);
+    struct rdma_ask ask = {.chosen = job->rdma,
+                           .plan = rank ? rank->nic : "",
+                           .busid = comm->about.busid,
+                           .pairs = 1,
+                           .entries = 1};
     for (uint32_t r = 0; r < comm->rank; r++)
         ask.turn += rt_job_near(job, r, comm->rank) != 0;
     self->nic = rdma_open(comm->ctx, &ask, why, room);

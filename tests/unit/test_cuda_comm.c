@@ -2,6 +2,8 @@
 /* ctest: threads */
 /* Calls on the stand-in for the CUDA driver: alone, mixed, captured and replayed. That every
  * collective is right on it is what tests/cli/gpu.sh runs. */
+#include "cuda_comm.h"
+#include "cuda_nic.h"
 #include "cuda_pages.h"
 #include "test_cuda_graphs.h"
 #include "test_fixture.h"
@@ -227,6 +229,31 @@ START_TEST(test_pages)
 }
 END_TEST
 
+/* What makes queue pairs for kernels, as far as it comes without a NIC: it says what is missing,
+ * and leaves nothing behind. */
+START_TEST(test_no_nic)
+{
+    char why[128] = "";
+    void *nic = NULL;
+    peal_world *world = NULL;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    peal_table *table = plan_for(ctx, PEAL_ALLGATHER, "direct", 0);
+    params.ranks = RANKS;
+    ck_assert_int_eq(peal_world_create(ctx, &params, table, &diag, &world), PEAL_OK);
+    struct peal_comm host = {.world = world};
+    static struct peal_cuda_comm comm;
+    comm.ctx = ctx;
+    comm.host = &host;
+    ck_assert_int_ne(cuda_nic_mlx5.open(&comm, table, &nic, why, sizeof why), 0);
+    ck_assert_ptr_null(nic);
+    ck_assert_msg(strstr(why, "not joined") || strstr(why, "libmlx5") || strstr(why, "mlx5dv.h"),
+                  "%s", why);
+    peal_world_destroy(world);
+    peal_table_destroy(table);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cuda");
@@ -235,6 +262,7 @@ int main(void)
     tcase_add_test(tests, test_no_driver);
     tcase_add_test(tests, test_device);
     tcase_add_test(tests, test_pages);
+    tcase_add_test(tests, test_no_nic);
     tcase_add_loop_test(tests, test_mixed, 0, 3);
     tcase_add_loop_test(tests, test_queued, 0, 3);
     tcase_add_loop_test(tests, test_replay, 0, 6);
