@@ -194,11 +194,12 @@ static peal_status find_work(struct peal_cuda_comm *comm, peal_diag *diag)
 
 peal_status peal_cuda_work(peal_cuda_comm *comm, uint64_t tiles, void *stream, peal_diag *diag)
 {
-    if (!comm || tiles == 0)
-        return peal_fail(diag, PEAL_ERR_ARG, "no comm, or no work");
+    if (!comm)
+        return peal_fail(diag, PEAL_ERR_ARG, "no comm");
     struct dev_work work = {.tiles = tiles, .sink = comm->arena.at};
     void *arguments[] = {&work};
     unsigned blocks = tiles < comm->about.sms ? (unsigned)tiles : comm->about.sms;
+    blocks = blocks ? blocks : 1;
     PEAL_TRY(cuda_enter(comm, diag));
     peal_status status = find_work(comm, diag);
     if (status == PEAL_OK)

@@ -183,7 +183,7 @@ measured() { # measured NAME OPTION...: of the last size, and what part of a cop
     fi
 }
 large=64M
-[ $where = gpu ] || large=256K
+[ $where = gpu ] || large=64K
 for engine in sm tma ce; do
     measured "allgather, $engine, 2 ranks" "$topology" -n 2 -c allgather -a direct -e nvlink=$engine \
         -s $large:$large --max-sms 16 --threads
@@ -199,21 +199,23 @@ beside() { # beside NAME OPTION...: a row for each engine, as peal bench --overl
     local name=$1 line
     shift
     if bounded 60 "$peal" bench "$@" --gpu --overlap >"$work/out" 2>&1; then
+        [ -n "$explained" ] ||
+            row "beside a matrix product" "$(grep -v '^#' "$work/out" | grep -m 1 'hidden' | tr -s ' ')"
+        explained=1
         while read -r line; do
-            row "beside a matrix product, $name" "$(tr -s ' ' <<<"$line")"
+            row "  $name" "$(tr -s ' ' <<<"$line")"
         done < <(grep -v '^#' "$work/out" | grep 'stream')
-        [ -n "$explained" ] || row "" "$(grep -m 1 'hidden' "$work/out" | grep -v '^# us' | tr -s ' ')"
     else
-        row "beside a matrix product, $name" "FAILED: $(grep -m 1 error "$work/out")"
+        row "  $name, beside a product" "FAILED: $(grep -m 1 error "$work/out")"
         failures=$((failures + 1))
     fi
 }
 explained=
-large=4M
-[ $where = gpu ] || large=64K
-beside allreduce "$topology" -n 2 -c allreduce -s $large:$large --max-sms 8
-beside allgather "$topology" -n 2 -c allgather -s $large:$large --max-sms 8
-beside "allgather, no SM" "$topology" -n 2 -c allgather -s $large:$large --zero-sm -e nvlink=ce
+few=(-s 4M:4M)
+[ $where = gpu ] || few=(-s 64K:64K -i 2 -w 1)
+beside allreduce "$topology" -n 2 -c allreduce "${few[@]}" --max-sms 8
+beside allgather "$topology" -n 2 -c allgather "${few[@]}" --max-sms 8
+beside "allgather, no SM" "$topology" -n 2 -c allgather "${few[@]}" --zero-sm -e nvlink=ce
 
 say "done"
 echo
