@@ -107,7 +107,7 @@ static struct ibv_qp_init_attr ask_for(struct ibv_cq *cq, uint32_t sends, uint32
     return init;
 }
 
-/* The pair is as good as there: what the other end has to know of it. */
+/* What the other end has to know of it; 0: it is no more. */
 static int introduce(const struct ibv *self, struct ibv_qp *qp, struct rdma_end *mine)
 {
     *mine = (struct rdma_end){.number = qp->qp_num,
@@ -137,8 +137,10 @@ static int make_pair(struct rdma_nic *nic, uint32_t sends, uint32_t receives, vo
         return 0;
     if (init.cap.max_inline_data < nic->inline_bytes)
         nic->inline_bytes = init.cap.max_inline_data;
+    if (!introduce(self, qp, mine))
+        return 0;
     *pair = qp;
-    return introduce(self, qp, mine);
+    return 1;
 }
 
 static int make_alone(struct rdma_nic *nic, uint32_t sends, uint32_t completions,
