@@ -150,7 +150,7 @@ static int make_alone(struct rdma_nic *nic, uint32_t sends, uint32_t completions
     struct ibv_cq *cq = ibv_create_cq(self->context, (int)completions, NULL, NULL, 0);
     if (!cq)
         return 0;
-    struct ibv_qp_init_attr init = ask_for(cq, sends, 0, 0);
+    struct ibv_qp_init_attr init = ask_for(cq, sends, 0, sizeof(uint64_t)); /* a word in an entry */
     struct ibv_qp *qp = ibv_create_qp(self->pd, &init);
     if (!qp || !introduce(self, qp, mine)) {
         (void)ibv_destroy_cq(cq);
