@@ -35,9 +35,9 @@ static uint32_t row_engines(const peal_row_info *row)
     return all;
 }
 
-/* A size, made to go on in both ways. */
-static void make_jobs(const struct overlap_asked *asked, uint32_t point, uint32_t repeats,
-                      uint32_t warmup, struct job jobs[2])
+/* A size, made to go on in both ways; on a GPU there is one. Gives how many. */
+static uint32_t make_jobs(const struct overlap_asked *asked, uint32_t point, uint32_t repeats,
+                          uint32_t warmup, struct job jobs[2])
 {
     uint64_t bytes = asked->count[point] * peal_dtype_size(asked->dtype);
     for (uint32_t i = 0; i < 2; i++)
@@ -50,7 +50,10 @@ static void make_jobs(const struct overlap_asked *asked, uint32_t point, uint32_
             .warmup = warmup,
             .rounds = OVERLAP_TIMES * (repeats ? repeats : job_bursts(bytes)),
             .calls = 1,
-            .beside = i ? PROGRESS_TEST : PROGRESS_THREAD};
+            .beside = asked->crew->gpu ? PROGRESS_STREAM
+                      : i              ? PROGRESS_TEST
+                                       : PROGRESS_THREAD};
+    return asked->crew->gpu ? 1 : 2;
 }
 
 static void keep_lines(struct bench *bench, const struct crew *crew)
@@ -77,11 +80,10 @@ static int measure(struct bench *bench, peal_table *table, uint32_t point)
     CLI_TRY(cli_u32(asked->cli, OPT_WARMUP, &warmup));
     if (repeats > 10000 || warmup > 10000)
         return say_usage("with --overlap --iters and --warmup are at most 10000");
-    make_jobs(asked, point, repeats, warmup, jobs);
+    crew.njobs = make_jobs(asked, point, repeats, warmup, jobs);
     crew.results = results;
     crew.jobs = jobs;
     crew.table = table;
-    crew.njobs = 2;
     CLI_TRY(check_sizes(table, jobs, crew.njobs, crew.ranks));
     CLI_TRY(note_wire(table, jobs, crew.njobs, crew.ranks));
     CLI_TRY(crew_run(&crew));
@@ -213,7 +215,9 @@ static int measure_all(struct bench *bench)
 
 static const char *progress_text(const struct line *line)
 {
-    return line->job.beside == PROGRESS_THREAD ? "thread" : "tests";
+    static const char *const texts[] = {
+        [PROGRESS_THREAD] = "thread", [PROGRESS_TEST] = "tests", [PROGRESS_STREAM] = "stream"};
+    return texts[line->job.beside];
 }
 
 /* The part of the call that does not show. */
@@ -234,6 +238,8 @@ static double lost(const struct line *line)
 static void print_cores(const struct bench *bench, FILE *file)
 {
     uint32_t ranks = bench->asked->crew->ranks;
+    if (bench->asked->crew->gpu)
+        return;
     fprintf(file, "# %lu ranks on %ld processor%s: ", (unsigned long)ranks, bench->cores,
             bench->cores == 1 ? "" : "s");
     if (bench->cores < 2 * (long)ranks)

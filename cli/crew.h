@@ -14,7 +14,8 @@
 enum progress {
     PROGRESS_NONE,   /* there is none such */
     PROGRESS_THREAD, /* a thread of the comm */
-    PROGRESS_TEST    /* the rank, which asks after each piece of its work */
+    PROGRESS_TEST,   /* the rank, which asks after each piece of its work */
+    PROGRESS_STREAM  /* on a GPU, its stream: the work is on another one */
 };
 
 struct job {

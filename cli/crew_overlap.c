@@ -4,9 +4,12 @@
 
 #include <stdlib.h>
 
-#define TILE 32u            /* three tiles of floats are 12 KiB: in the first cache */
+#define TILE 32u            /* as on GPUs. Three tiles of floats are 12 KiB: in the first cache */
 #define TRIES 7u            /* calls, and pieces of work, by which the work is sized */
-#define PIECES_MAX 1000000u /* of work beside a call */
+#define PIECES 64u          /* of work, to begin with; */
+#define PIECES_MAX 1000000u /* and beside a call */
+#define GPU_PIECES 16384u   /* the same of a GPU */
+#define GPU_PIECES_MAX (1u << 24)
 
 /* One piece of work, as a GEMM's inner kernel is: c += a * b. */
 struct work {
@@ -45,10 +48,18 @@ static struct work *make_work(uint32_t rank)
     return work;
 }
 
-static void compute(const struct beside *beside)
+static int on_gpu(const struct beside *beside)
 {
+    return beside->self->gpu != NULL;
+}
+
+static int compute(const struct beside *beside)
+{
+    if (on_gpu(beside))
+        return gpu_work(beside->self, beside->pieces) && gpu_worked(beside->self);
     for (uint32_t i = 0; i < beside->pieces; i++)
         multiply(beside->work);
+    return 1;
 }
 
 /* ---- calls */
@@ -63,12 +74,16 @@ static int passed(const struct beside *beside, peal_status status, const peal_di
 static int start(const struct beside *beside)
 {
     peal_diag diag = PEAL_DIAG_INIT;
+    if (on_gpu(beside))
+        return self_call(beside->self, 0);
     return passed(beside, peal_start(beside->pending, &diag), &diag);
 }
 
 static int finish(const struct beside *beside)
 {
     peal_diag diag = PEAL_DIAG_INIT;
+    if (on_gpu(beside))
+        return gpu_finish(beside->self);
     return passed(beside, peal_wait(beside->pending, &diag), &diag);
 }
 
@@ -77,10 +92,8 @@ static int compute_beside(const struct beside *beside)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     int done = 0;
-    if (beside->self->job->beside != PROGRESS_TEST) {
-        compute(beside);
-        return 1;
-    }
+    if (beside->self->job->beside != PROGRESS_TEST)
+        return compute(beside);
     for (uint32_t i = 0; i < beside->pieces; i++) {
         multiply(beside->work);
         if (!done && !passed(beside, peal_test(beside->pending, &done, &diag), &diag))
@@ -100,8 +113,8 @@ static int meet(const struct beside *beside)
 static int take_time(const struct beside *beside, enum overlap_time what, double *us)
 {
     uint64_t began = now_ns();
-    if (what == TIME_WORK || what == TIME_SERIAL)
-        compute(beside);
+    if ((what == TIME_WORK || what == TIME_SERIAL) && !compute(beside))
+        return 0;
     if (what != TIME_WORK && (!start(beside) || !finish(beside)))
         return 0;
     *us = (double)(now_ns() - began) / 1e3;
@@ -157,11 +170,12 @@ static int size_work(struct beside *beside)
 {
     struct yard *yard = beside->self->yard;
     double call_us, work_us;
-    beside->pieces = 64;
+    uint32_t most = on_gpu(beside) ? GPU_PIECES_MAX : PIECES_MAX;
+    beside->pieces = on_gpu(beside) ? GPU_PIECES : PIECES;
     if (!typical(beside, TIME_CALL, &call_us) || !typical(beside, TIME_WORK, &work_us))
         return 0;
     double pieces = call_us / (work_us > 0.01 ? work_us : 0.01) * beside->pieces + 0.5;
-    unsigned mine = pieces < 1 ? 1 : pieces > PIECES_MAX ? PIECES_MAX : (unsigned)pieces;
+    unsigned mine = pieces < 1 ? 1 : pieces > most ? most : (unsigned)pieces;
     if (beside->self->rank == 0)
         atomic_store_explicit(&yard->iterations, mine, memory_order_relaxed);
     if (!yard_meet(yard, 0))
@@ -177,7 +191,8 @@ static int check_one(const struct beside *beside)
 {
     double both, work;
     self_prepare(beside->self, 0, 0);
-    if (!meet(beside) || !take_both(beside, &both, &work))
+    if (!gpu_upload(beside->self) || !meet(beside) || !take_both(beside, &both, &work) ||
+        !gpu_download(beside->self))
         return 0;
     self_check(beside->self, 0, 0);
     return meet(beside);
@@ -211,22 +226,28 @@ static int take_all(struct beside *beside)
     return check_one(beside);
 }
 
+static int overlap_here(struct beside *beside)
+{
+    struct self *self = beside->self;
+    peal_diag diag = PEAL_DIAG_INIT;
+    int thread = self->job->beside == PROGRESS_THREAD;
+    if (!self_pending(self, 0, &beside->pending))
+        return 0;
+    beside->work = make_work(self->rank);
+    int good =
+        passed(beside, peal_comm_thread(self->comm, thread, &diag), &diag) && take_all(beside);
+    peal_pending_destroy(beside->pending);
+    (void)!peal_comm_thread(self->comm, 0, &diag);
+    self->random ^= (uint64_t)beside->work->c[0][0]; /* or it need not have been computed */
+    free(beside->work);
+    return good;
+}
+
 int self_overlap(struct self *self)
 {
-    peal_diag diag = PEAL_DIAG_INIT;
     struct beside beside = {.self = self};
-    int thread = self->job->beside == PROGRESS_THREAD;
     self_prepare(self, 0, 0); /* where its buffers are */
-    if (!self_pending(self, 0, &beside.pending))
-        return 0;
-    beside.work = make_work(self->rank);
-    int good =
-        passed(&beside, peal_comm_thread(self->comm, thread, &diag), &diag) && take_all(&beside);
-    peal_pending_destroy(beside.pending);
-    (void)!peal_comm_thread(self->comm, 0, &diag);
-    self->random ^= (uint64_t)beside.work->c[0][0]; /* or it need not have been computed */
-    free(beside.work);
-    return good;
+    return self->gpu ? take_all(&beside) : overlap_here(&beside);
 }
 
 void self_overlap_sum(const struct self *self, struct result *result)

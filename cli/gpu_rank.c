@@ -12,6 +12,7 @@ struct gpu {
     peal_cuda *cuda;
     peal_cuda_comm *comm;
     void *stream;
+    void *other;  /* of work beside the calls; NULL: none yet */
     char *mirror; /* of the rank's memory */
     uint64_t bytes;
     int plain;        /* 1: it is no symmetric memory, and to be freed */
@@ -104,6 +105,7 @@ void gpu_close(struct self *self)
         peal_cuda_free(gpu->comm, gpu->mirror);
     peal_cuda_free(gpu->comm, gpu->counts);
     peal_cuda_stream_destroy(gpu->comm, gpu->stream);
+    peal_cuda_stream_destroy(gpu->comm, gpu->other);
     peal_cuda_comm_destroy(gpu->comm);
     peal_cuda_close(gpu->cuda);
     free(gpu);
@@ -241,6 +243,24 @@ peal_status gpu_call(struct self *self, uint32_t call, const struct view *view, 
     if (status == PEAL_OK && what.collective == PEAL_BARRIER && job->check)
         status = peal_cuda_stream_wait(gpu->comm, gpu->stream, diag);
     return status;
+}
+
+int gpu_work(struct self *self, uint64_t tiles)
+{
+    struct gpu *gpu = self->gpu;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_status status = PEAL_OK;
+    if (!gpu->other)
+        status = peal_cuda_stream_create(gpu->comm, &diag, &gpu->other);
+    if (status == PEAL_OK)
+        status = peal_cuda_work(gpu->comm, tiles, gpu->other, &diag);
+    return !failed(self, status, &diag);
+}
+
+int gpu_worked(struct self *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    return !failed(self, peal_cuda_stream_wait(self->gpu->comm, self->gpu->other, &diag), &diag);
 }
 
 void gpu_info(const struct self *self, peal_comm_info *info)

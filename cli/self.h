@@ -68,5 +68,8 @@ int gpu_finish(struct self *self); /* all that was enqueued is done */
 void gpu_info(const struct self *self, peal_comm_info *info);
 /* Instead of the library's call for hosts. */
 peal_status gpu_call(struct self *self, uint32_t call, const struct view *view, peal_diag *diag);
+/* Products of so many tiles on a stream of their own; gpu_worked waits for it. */
+int gpu_work(struct self *self, uint64_t tiles);
+int gpu_worked(struct self *self);
 
 #endif

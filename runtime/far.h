@@ -72,6 +72,7 @@ struct far_landing {
     int (*land)(struct far_landing *self, uint32_t rank, uint32_t stream, uint32_t bytes);
     int (*store)(struct far_landing *self, uint64_t at, uint64_t word);
     int (*raise)(struct far_landing *self, uint32_t rank, uint32_t sem, uint64_t word);
+    uint32_t sems; /* of each peer: the segment's, and what it has besides them */
 };
 
 /* What the calling thread puts while its lanes have their turn may wait a little, to leave

@@ -46,8 +46,8 @@ static int store_fits(const struct frame *frame, const struct frame_bounds *boun
 
 static int signal_fits(const struct frame *frame, const struct frame_bounds *bounds)
 {
-    return bounds->stream == 0 && frame->at < bounds->layout->nsems &&
-           frame->b == bounds->streams && frame->bytes == 8 * bounds->streams;
+    return bounds->stream == 0 && frame->at < bounds->sems && frame->b == bounds->streams &&
+           frame->bytes == 8 * bounds->streams;
 }
 
 static int ack_fits(const struct frame *frame, const struct frame_bounds *bounds)

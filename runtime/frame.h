@@ -62,6 +62,7 @@ struct frame_bounds {
     uint64_t sent;     /* by this end, for acks */
     uint64_t acked;
     uint64_t out_bytes; /* of the output of the call under way */
+    uint32_t sems;      /* of the peer, here */
 };
 
 void frame_seal(struct frame *frame, const void *body);

@@ -176,6 +176,12 @@ static enum took take_small(struct net *net, struct net_stream *stream, const ch
 
 /* ---- frames */
 
+static uint32_t sems_here(const struct net *net)
+{
+    const struct far_landing *landing = landing_of(net);
+    return landing ? landing->sems : net->comm->layout.nsems;
+}
+
 static int check(struct net *net, const struct net_stream *stream)
 {
     const struct peal_comm *comm = net->comm;
@@ -184,7 +190,8 @@ static int check(struct net *net, const struct net_stream *stream)
                                   .peer = stream->peer->rank,
                                   .streams = stream->peer->streams,
                                   .stream = stream->index,
-                                  .received = stream->data_in};
+                                  .received = stream->data_in,
+                                  .sems = sems_here(net)};
     bounds.out_bytes = net->deaf || landing_of(net)
                            ? FAR_OUT
                            : atomic_load_explicit(&net->far->out_bytes, memory_order_acquire);

@@ -95,25 +95,21 @@ static int to_init(const struct ibv *self, struct ibv_qp *qp)
                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0;
 }
 
-static int make_pair(struct rdma_nic *nic, uint32_t sends, uint32_t receives, void **pair,
-                     struct rdma_end *mine)
+static struct ibv_qp_init_attr ask_for(struct ibv_cq *cq, uint32_t sends, uint32_t receives,
+                                       uint32_t inline_bytes)
 {
-    struct ibv *self = ibv_of(nic);
-    struct ibv_qp_init_attr init = {.send_cq = self->cq, .recv_cq = self->cq};
+    struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq};
     init.qp_type = IBV_QPT_RC;
     init.cap.max_send_wr = sends;
     init.cap.max_recv_wr = receives;
     init.cap.max_send_sge = init.cap.max_recv_sge = 1;
-    init.cap.max_inline_data = INLINE_WANT;
-    struct ibv_qp *qp = ibv_create_qp(self->pd, &init);
-    if (!qp) { /* one that takes nothing inline */
-        init.cap.max_inline_data = 0;
-        qp = ibv_create_qp(self->pd, &init);
-    }
-    if (!qp)
-        return 0;
-    if (init.cap.max_inline_data < nic->inline_bytes)
-        nic->inline_bytes = init.cap.max_inline_data;
+    init.cap.max_inline_data = inline_bytes;
+    return init;
+}
+
+/* What the other end has to know of it; 0: it is no more. */
+static int introduce(const struct ibv *self, struct ibv_qp *qp, struct rdma_end *mine)
+{
     *mine = (struct rdma_end){.number = qp->qp_num,
                               .lid = self->port.lid,
                               .mtu = (uint8_t)self->port.active_mtu,
@@ -124,8 +120,51 @@ static int make_pair(struct rdma_nic *nic, uint32_t sends, uint32_t receives, vo
         return 0;
     }
     mine->first &= 0xffffff;
+    return 1;
+}
+
+static int make_pair(struct rdma_nic *nic, uint32_t sends, uint32_t receives, void **pair,
+                     struct rdma_end *mine)
+{
+    struct ibv *self = ibv_of(nic);
+    struct ibv_qp_init_attr init = ask_for(self->cq, sends, receives, INLINE_WANT);
+    struct ibv_qp *qp = ibv_create_qp(self->pd, &init);
+    if (!qp) { /* one that takes nothing inline */
+        init = ask_for(self->cq, sends, receives, 0);
+        qp = ibv_create_qp(self->pd, &init);
+    }
+    if (!qp)
+        return 0;
+    if (init.cap.max_inline_data < nic->inline_bytes)
+        nic->inline_bytes = init.cap.max_inline_data;
+    if (!introduce(self, qp, mine))
+        return 0;
     *pair = qp;
     return 1;
+}
+
+static int make_alone(struct rdma_nic *nic, uint32_t sends, uint32_t completions,
+                      struct rdma_alone *to, struct rdma_end *mine)
+{
+    struct ibv *self = ibv_of(nic);
+    struct ibv_cq *cq = ibv_create_cq(self->context, (int)completions, NULL, NULL, 0);
+    if (!cq)
+        return 0;
+    struct ibv_qp_init_attr init = ask_for(cq, sends, 0, sizeof(uint64_t)); /* a word in an entry */
+    struct ibv_qp *qp = ibv_create_qp(self->pd, &init);
+    if (!qp || !introduce(self, qp, mine)) {
+        (void)ibv_destroy_cq(cq);
+        return 0;
+    }
+    *to = (struct rdma_alone){qp, cq};
+    return 1;
+}
+
+static void drop_alone(struct rdma_nic *nic, struct rdma_alone *alone)
+{
+    (void)nic;
+    (void)ibv_destroy_qp(alone->pair);
+    (void)ibv_destroy_cq(alone->queue);
 }
 
 static int to_receive(const struct ibv *self, struct ibv_qp *qp, const struct rdma_end *mine,
@@ -377,6 +416,8 @@ static const struct rdma_nic_ops ops = {
     .receive = post_receive,
     .poll = poll_queue,
     .arm = arm_queue,
+    .alone = make_alone,
+    .unalone = drop_alone,
     .close = close_nic,
 };
 

@@ -31,6 +31,13 @@ struct rdma_end {
     uint8_t gid[16];
 };
 
+/* A queue pair with a completion queue of its own, as libibverbs has them: for one who posts to it
+ * and polls it by himself, a GPU. Its receives are none. */
+struct rdma_alone {
+    void *pair;  /* struct ibv_qp *: also for `join` and `fail` */
+    void *queue; /* struct ibv_cq * */
+};
+
 enum rdma_op {
     RDMA_WRITE, /* to the other end's memory */
     RDMA_FLAG,  /* nothing, behind all writes before it: takes one of the other end's receives */
@@ -89,6 +96,10 @@ struct rdma_nic_ops {
                    uint32_t own_key);
     int (*poll)(struct rdma_nic *nic, struct rdma_done *done, int room); /* how many; -1 */
     int (*arm)(struct rdma_nic *nic); /* the next completion makes `fd` readable */
+    /* NULL: not of this one. */
+    int (*alone)(struct rdma_nic *nic, uint32_t sends, uint32_t completions, struct rdma_alone *to,
+                 struct rdma_end *mine);
+    void (*unalone)(struct rdma_nic *nic, struct rdma_alone *alone);
     void (*close)(struct rdma_nic *nic);
 };
 

@@ -235,6 +235,12 @@ PEAL_API PEAL_CHECK peal_status peal_cuda_stream_wait(peal_cuda_comm *comm, void
                                                       peal_diag *diag);
 PEAL_API PEAL_CHECK peal_status peal_cuda_copy(peal_cuda_comm *comm, void *to, const void *from,
                                                size_t bytes, void *stream, peal_diag *diag);
+/* Work to hide a call behind, for benches: a kernel on every SM of the comm's device that
+ * multiplies so many pairs of tiles of PEAL_CUDA_TILE x PEAL_CUDA_TILE floats, and keeps nothing.
+ * Errors: ARG, UNSUPPORTED (built without device code), IO. */
+#define PEAL_CUDA_TILE 32
+PEAL_API PEAL_CHECK peal_status peal_cuda_work(peal_cuda_comm *comm, uint64_t tiles, void *stream,
+                                               peal_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,7 @@ typedef void *cu_handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction, 
 #define CU_NO_DEVICE 100
 #define CU_PEER_ACCESS_UNSUPPORTED 217
 #define CU_PEER_ACCESS_ALREADY_ENABLED 704
+#define CU_ALREADY_REGISTERED 712
 #define CU_NOT_READY 600
 #define CU_NOT_FOUND 500
 #define CU_INVALID_HANDLE 400
@@ -51,6 +52,9 @@ typedef void *cu_handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction, 
 #define CU_EVENT_NO_TIMING 2u
 #define CU_HOST_PORTABLE 1u
 #define CU_HOST_MAPPED 2u
+#define CU_REGISTER_PORTABLE 1u
+#define CU_REGISTER_MAPPED 2u
+#define CU_REGISTER_IO 4u
 #define CU_IPC_LAZY_PEER 1u
 #define CU_WAIT_GEQ 0u
 #define CU_CAPTURE_NONE 0
@@ -197,6 +201,8 @@ struct cu_copy_attributes {
     X(copies_first, cuMemcpyBatchAsync, /* as 12.8 had it: it also tells which copy is wrong */    \
       (cu_ptr *, cu_ptr *, size_t *, size_t, struct cu_copy_attributes *, size_t *, size_t,        \
        size_t *, cu_handle))                                                                       \
+    X(host_register, cuMemHostRegister_v2, (void *, size_t, unsigned))                             \
+    X(host_unregister, cuMemHostUnregister, (void *))                                              \
     X(range_handle, cuMemGetHandleForAddressRange,                                                 \
       (void *, cu_ptr, size_t, int, unsigned long long))
 

@@ -164,9 +164,6 @@ static peal_status check_reach(const struct peal_cuda_comm *comm, peal_diag *dia
 {
     for (uint32_t r = 0; r < comm->nranks; r++) {
         int direct = 0;
-        if (comm->peers[r].reach == CUDA_UNREACHED && comm->params.zero_sm)
-            return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                             "rank %u is on another host, where calls without SMs do not go", r);
         for (uint32_t i = 0; i < comm->host->nrows; i++)
             direct |= row_needs_direct(&comm->host->rows[i], r);
         if (direct && comm->peers[r].reach != CUDA_DIRECT && !comm->params.zero_sm)
@@ -186,7 +183,6 @@ static peal_status place_image(struct peal_cuda_comm *comm, const peal_table *ta
     PEAL_TRY(check_reach(comm, diag));
     if (comm->uses_groups && !comm->bound) /* lanes store and fold for the switch */
         comm->stand_ins |= 1u << PEAL_ENGINE_SM;
-    PEAL_TRY(cuda_nic_join(comm, table, diag));
     if (comm->params.zero_sm)
         return PEAL_OK;
     PEAL_TRY(
@@ -200,6 +196,7 @@ static peal_status place_image(struct peal_cuda_comm *comm, const peal_table *ta
 static peal_status make_shared(struct peal_cuda_comm *comm, const peal_table *table,
                                peal_status status, peal_diag *diag)
 {
+    status = cuda_nic_join(comm, table, status, diag);
     if (status == PEAL_OK)
         status = place_image(comm, table, diag);
     if (comm->host->far)

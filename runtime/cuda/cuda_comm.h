@@ -153,6 +153,7 @@ struct peal_cuda_comm {
     uint64_t port_bytes;
     cu_handle module;
     cu_handle kernel;
+    cu_handle work;   /* peal_dev_work, once it was asked for */
     uint32_t threads; /* of a block */
     uint32_t shared_bytes;
     uint32_t most_lanes;
@@ -266,7 +267,7 @@ peal_status cuda_copies_add(const struct peal_cuda *cuda, struct cuda_copies *co
 peal_status cuda_copies_flush(const struct peal_cuda *cuda, struct cuda_copies *copies,
                               cu_handle stream, peal_diag *diag);
 
-/* ---- calls without an SM (cuda_zero.c, cuda_order.c) */
+/* ---- calls without an SM (cuda_zero.c, cuda_zero_rows.c, cuda_zero_far.c, cuda_order.c) */
 
 /* A step of any rank, as far as order goes. */
 struct cuda_sync {
@@ -310,6 +311,16 @@ peal_status cuda_zero_call(struct peal_cuda_comm *comm, struct rt_row *row,
 /* What the cells of zero-SM calls take: 32 bits each, of the two barriers [producer], then of the
  * semaphores [producer][index]. */
 uint64_t cuda_zero_bytes(uint32_t nranks, uint32_t nsems);
+/* A producer's cells by number; offset in any arena. */
+enum { CUDA_CELL_ENTER, CUDA_CELL_LEAVE, CUDA_CELL_SEM }; /* and the other semaphores */
+static inline uint64_t cuda_zero_cell(const struct peal_cuda_comm *comm, uint32_t producer,
+                                      uint32_t number)
+{
+    uint64_t at = (uint64_t)number * comm->nranks + producer;
+    if (number >= CUDA_CELL_SEM)
+        at = 2ull * comm->nranks + (uint64_t)producer * comm->layout.nsems + number - CUDA_CELL_SEM;
+    return comm->cells + 4 * at;
+}
 /* Finds the turns of a row. */
 peal_status cuda_order(struct peal_cuda_comm *comm, struct cuda_zero_row *zero, uint32_t trips,
                        peal_diag *diag);
@@ -319,7 +330,9 @@ peal_status cuda_order(struct peal_cuda_comm *comm, struct cuda_zero_row *zero, 
 int cuda_nic_posts(const struct peal_plan *plan);
 /* Where some plan has; in front of the meeting, and behind it. */
 peal_status cuda_nic_make(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag);
-peal_status cuda_nic_join(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag);
+/* Whatever has come of the ranks so far (`status`): those of several hosts get one answer. */
+peal_status cuda_nic_join(struct peal_cuda_comm *comm, const peal_table *table, peal_status status,
+                          peal_diag *diag);
 size_t cuda_nic_queues(const struct peal_cuda_comm *comm); /* how many */
 void cuda_nic_free(struct peal_cuda_comm *comm);
 
@@ -342,6 +355,14 @@ void cuda_read_report(const struct peal_cuda_comm *comm);
 struct cuda_words {
     _Atomic uint32_t busy; /* 1 from a call's begin to its end */
     _Atomic uint32_t step; /* of the last one that has begun */
+    /* To other hosts (cuda_zero_far.c): by the stream, */
+    _Atomic uint64_t call; /* struct cuda_zero_program *; 0: between calls */
+    _Atomic uint32_t rung[CUDA_QUEUES_MAX];
+    /* and by the service thread */
+    _Atomic uint32_t open;
+    _Atomic uint32_t closed;
+    _Atomic uint32_t freed[CUDA_QUEUES_MAX];
+    _Atomic uint32_t placed[CUDA_QUEUES_MAX];
 };
 
 #endif

@@ -202,6 +202,7 @@ void cuda_far_free(struct peal_cuda_comm *comm)
     rt_far_stop(comm->host); /* behind which nothing of it is read or lands */
     cuda_rdma_close(far);
     cuda_land_free(far);
+    cuda_zero_far_free(comm);
     if (far->pinned)
         (void)comm->cuda->call.host_free(far->pinned);
     peal_free(comm->ctx, far->lines, (far->nlines ? far->nlines : 1) * sizeof *far->lines);

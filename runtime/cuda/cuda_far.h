@@ -13,7 +13,12 @@
  * receiving end looks into its port (DEV_PLACE). By RDMA each rank writes that word, whenever it
  * changes, to those whose plans write to its output.
  *
- * All of it is the service thread's, but for the landing, which is the transport's thread's.
+ * A zero-SM call has a program instead of orders of a kernel: all that it sends is written down
+ * when it is enqueued, and its streams say how far they have come (cuda_zero_far.c). It knows where
+ * the others have their buffers.
+ *
+ * All of it is the service thread's, but for the landing, which is the transport's thread's, and
+ * the writing of programs.
  */
 #ifndef PEAL_RUNTIME_CUDA_FAR_H
 #define PEAL_RUNTIME_CUDA_FAR_H
@@ -24,6 +29,8 @@
 #define CUDA_PART (256u << 10) /* bytes of a frame, of a slot and of a work */
 #define CUDA_SLOTS 32u
 #define CUDA_LINE 256u /* orders of a rank; a power of two */
+/* In the range of outputs over TCP, offsets in the arena: of zero-SM calls. */
+#define CUDA_NAME_ARENA (1ull << 59)
 
 /* The transfers of an event of the kernel: at most one is under way. */
 struct cuda_transfer {
@@ -38,6 +45,7 @@ struct cuda_transfer {
     uint8_t far;    /* a part goes to another host, */
     uint8_t near;   /* and one stays here */
     uint8_t listed; /* its ticket is waited for */
+    uint8_t zero;   /* of a zero-SM call: no event of a kernel */
 };
 
 /* A part on its way through pinned memory. */
@@ -63,6 +71,7 @@ struct cuda_item {
     uint32_t sem; /* a word: the semaphore's index, or CUDA_NO_SEM: a count */
     uint8_t to_out;
     uint8_t by_slots;
+    uint8_t half; /* a word of 32 bits */
 };
 
 struct cuda_flight {
@@ -102,6 +111,39 @@ struct cuda_line {
 
 struct cuda_landing;
 
+/* What a zero-SM call sends to another host: bytes, or a cell's new value. */
+struct cuda_zero_order {
+    struct cuda_transfer transfer;
+    struct cuda_line *line;
+    cu_ptr src;
+    uint64_t dst;   /* offset in the other's arena */
+    uint64_t bytes; /* 0: a cell */
+    uint32_t cell;
+    uint32_t value;
+};
+
+/* All of a call, by the queues whose streams ring for them, in their order. */
+struct cuda_zero_program {
+    struct cuda_zero_program *next;
+    _Atomic int busy; /* 1: given to streams, and not over */
+    int kept;         /* captured: it may be run again whenever */
+    uint32_t first[CUDA_QUEUES_MAX + 1];
+    uint32_t given[CUDA_QUEUES_MAX];
+    uint32_t capacity;
+    struct cuda_zero_order *orders;
+};
+
+struct cuda_zero_far {
+    /* the caller's: */
+    struct cuda_zero_program *programs;
+    uint32_t mark[DEV_LANES][DEV_EVENTS]; /* orders of the queue up to the event's last; 0: none */
+    /* the service thread's: */
+    struct cuda_zero_program *open;
+    uint32_t taken[CUDA_QUEUES_MAX];
+    uint32_t freed[CUDA_QUEUES_MAX];
+    uint32_t placed[CUDA_QUEUES_MAX];
+};
+
 struct cuda_far {
     struct peal_cuda_comm *comm;
     struct far_transport *tcp;
@@ -129,6 +171,7 @@ struct cuda_far {
     uint32_t links_tcp;
     int cut;
     char why[128]; /* a clause: why not all are by RDMA */
+    struct cuda_zero_far zero;
 };
 
 static inline struct cuda_line *cuda_line_of(const struct cuda_far *far, uint32_t rank)
@@ -169,14 +212,32 @@ int cuda_far_end(struct cuda_service *service, uint32_t lane, const struct dev_o
 void cuda_far_word(struct cuda_far *far, const struct dev_order *order);
 /* Goes on with all that is under way. */
 peal_status cuda_far_poll(struct cuda_service *service, uint32_t *moved, peal_diag *diag);
+/* Of a line with room: an item, whose transfer is counted up by its parts. */
+int cuda_far_has_room(const struct cuda_line *line);
+void cuda_far_put(struct cuda_far *far, struct cuda_line *line, struct cuda_item item);
 /* A part is read, or in place. */
 void cuda_far_part(struct cuda_far *far, struct cuda_transfer *transfer, int read, int done);
+
+/* ---- cuda_zero_far.c. The caller's: a program for a call of the row; its orders are given in
+ * their queues' order, and counted. */
+peal_status cuda_zero_program(struct peal_cuda_comm *comm, const struct rt_row *row, int kept,
+                              struct cuda_zero_program **to, peal_diag *diag);
+uint32_t cuda_zero_give(struct cuda_zero_program *program, uint32_t queue,
+                        const struct cuda_zero_order *order);
+void cuda_zero_far_free(struct peal_cuda_comm *comm);
+/* The service thread's: takes what has been rung for, and answers. Gives what moved. */
+uint32_t cuda_zero_far_poll(struct cuda_far *far);
+/* The comm has failed: lets streams end. */
+void cuda_zero_far_release(const struct peal_cuda_comm *comm);
 
 /* ---- cuda_far_land.c */
 peal_status cuda_land_make(struct cuda_far *far, peal_diag *diag);
 void cuda_land_free(struct cuda_far *far);
 
 /* ---- cuda_far_rdma.c */
+/* Makes this rank's arena known to a device. */
+int cuda_rdma_arena(const struct peal_cuda_comm *comm, struct rdma_nic *nic,
+                    struct rdma_region *region);
 /* A device that knows the arena, and a queue pair for each line; far->nic stays NULL where not. */
 void cuda_rdma_open(struct cuda_far *far, const peal_table *table);
 /* Tells all ranks, and joins the pairs; lines that could not are by TCP. */

@@ -54,6 +54,12 @@ static int leave(struct peal_cuda_comm *comm, int mode, int fine)
 static int arena_of(const struct peal_cuda_comm *comm, uint64_t at, uint32_t bytes, cu_ptr *to)
 {
     const struct rt_layout *host = &comm->host->layout;
+    if (at >= FAR_OUT + CUDA_NAME_ARENA) { /* in a zero-SM call of this rank, and in its heap */
+        uint64_t offset = at - FAR_OUT - CUDA_NAME_ARENA;
+        *to = comm->arena.at + offset;
+        return atomic_load_explicit(&comm->words->busy, memory_order_acquire) &&
+               offset >= comm->heap && offset <= comm->heap_end && bytes <= comm->heap_end - offset;
+    }
     if (at >= FAR_OUT) {
         uint64_t place =
             __atomic_load_n(&comm->port->place, __ATOMIC_ACQUIRE) & ((1ull << DEV_PLACE_BITS) - 1);
@@ -97,11 +103,11 @@ static int land(struct far_landing *landing, uint32_t rank, uint32_t stream, uin
     return leave(self->comm, mode, fine);
 }
 
-static int write_word(struct cuda_landing *self, uint64_t offset, uint64_t word)
+static int write_word(struct cuda_landing *self, int operation, uint64_t offset, uint64_t word)
 {
     struct peal_cuda_comm *comm = self->comm;
     struct cu_mem_op op = {
-        .operation = CU_OP_WRITE_64, .address = comm->arena.at + offset, .value = word};
+        .operation = operation, .address = comm->arena.at + offset, .value = word};
     int mode;
     int fine =
         enter(comm, &mode) && comm->cuda->call.mem_ops(self->stream, 1, &op, 0) == CU_SUCCESS;
@@ -115,14 +121,19 @@ static int land_store(struct far_landing *landing, uint64_t at, uint64_t word)
     const struct rt_layout *host = &comm->host->layout;
     uint64_t skip = at - (host->counts + 2 * host->count_bytes * comm->rank);
     uint64_t parity = skip / host->count_bytes, rest = skip % host->count_bytes;
-    return write_word(self, comm->layout.counts + parity * comm->layout.count_bytes + rest, word);
+    return write_word(self, CU_OP_WRITE_64,
+                      comm->layout.counts + parity * comm->layout.count_bytes + rest, word);
 }
 
 static int land_raise(struct far_landing *landing, uint32_t rank, uint32_t sem, uint64_t word)
 {
     struct cuda_landing *self = landing_of(landing);
     const struct dev_layout *layout = &self->comm->layout;
-    return write_word(self, layout->sems + ((uint64_t)rank * layout->nsems + sem) * DEV_LINE, word);
+    if (sem >= layout->nsems)
+        return write_word(self, CU_OP_WRITE_32,
+                          cuda_zero_cell(self->comm, rank, sem - layout->nsems), (uint32_t)word);
+    return write_word(self, CU_OP_WRITE_64,
+                      layout->sems + ((uint64_t)rank * layout->nsems + sem) * DEV_LINE, word);
 }
 
 /* ---- life */
@@ -135,7 +146,8 @@ peal_status cuda_land_make(struct cuda_far *far, peal_diag *diag)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     far->landing = self;
     self->comm = comm;
-    self->landing = (struct far_landing){land_room, land, land_store, land_raise};
+    self->landing = (struct far_landing){land_room, land, land_store, land_raise,
+                                         2 * comm->layout.nsems + CUDA_CELL_SEM};
     self->streams = comm->host->world->job->sockets;
     self->rooms = peal_calloc(comm->ctx, (size_t)comm->nranks * self->streams, sizeof *self->rooms);
     if (!self->rooms)

@@ -16,9 +16,9 @@
 
 /* ---- a device that knows this rank's memory */
 
-static int by_dmabuf(struct cuda_far *far)
+static int by_dmabuf(const struct peal_cuda_comm *comm, struct rdma_nic *nic,
+                     struct rdma_region *region)
 {
-    const struct peal_cuda_comm *comm = far->comm;
     const struct cuda_calls *call = &comm->cuda->call;
     char *at = (char *)(uintptr_t)comm->arena.at;
     int fd = -1;
@@ -26,16 +26,17 @@ static int by_dmabuf(struct cuda_far *far)
         call->range_handle(&fd, comm->arena.at, comm->arena.bytes, CU_RANGE_DMA_BUF, 0) !=
             CU_SUCCESS)
         return 0;
-    int known = far->nic->ops->region_dmabuf(far->nic, fd, at, comm->arena.bytes, &far->arena);
+    int known = nic->ops->region_dmabuf(nic, fd, at, comm->arena.bytes, region);
     (void)close(fd);
     return known;
 }
 
-static int knows_arena(struct cuda_far *far)
+int cuda_rdma_arena(const struct peal_cuda_comm *comm, struct rdma_nic *nic,
+                    struct rdma_region *region)
 {
-    const struct cuda_block *arena = &far->comm->arena;
-    return by_dmabuf(far) ||
-           far->nic->ops->region(far->nic, (char *)(uintptr_t)arena->at, arena->bytes, &far->arena);
+    const struct cuda_block *arena = &comm->arena;
+    return by_dmabuf(comm, nic, region) ||
+           nic->ops->region(nic, (char *)(uintptr_t)arena->at, arena->bytes, region);
 }
 
 static int make_pairs(struct cuda_far *far)
@@ -75,7 +76,7 @@ void cuda_rdma_open(struct cuda_far *far, const peal_table *table)
     if (!far->nic)
         return;
     const char *lacks = NULL;
-    if (!knows_arena(far))
+    if (!cuda_rdma_arena(far->comm, far->nic, &far->arena))
         lacks = "does not take device memory (no dma-buf of it, and no nvidia-peermem)";
     else if (!far->nic->ops->region(far->nic, far->pinned, far->pinned_bytes, &far->own) ||
              !make_pairs(far))
@@ -275,15 +276,15 @@ static void add_work(struct cuda_far *far, struct cuda_line *line, struct rdma_w
 }
 
 /* The word stays where it is until the work is done. */
-static void add_word(struct cuda_far *far, struct cuda_line *line, uint64_t word, uint64_t to,
-                     uint32_t key)
+static void add_word(struct cuda_far *far, struct cuda_line *line, uint64_t word, uint32_t bytes,
+                     uint64_t to, uint32_t key)
 {
     uint64_t *from = &line->words[line->posted % RDMA_SENDS];
     *from = word;
     add_work(far, line,
              (struct rdma_work){.from = (const char *)from,
-                                .bytes = sizeof word,
-                                .copied = sizeof word <= far->nic->inline_bytes,
+                                .bytes = bytes,
+                                .copied = bytes <= far->nic->inline_bytes,
                                 .own_key = far->own.own_key,
                                 .to = to,
                                 .peer_key = key},
@@ -349,7 +350,7 @@ int cuda_rdma_word(struct cuda_far *far, struct cuda_line *line)
     const struct cuda_item *item = &line->items[line->head % CUDA_LINE];
     if (!has_room(line))
         return 0;
-    add_word(far, line, item->word, line->arena + item->dst, line->arena_key);
+    add_word(far, line, item->word, item->half ? 4 : 8, line->arena + item->dst, line->arena_key);
     return 1;
 }
 
@@ -360,8 +361,8 @@ static void tell_place(struct cuda_far *far, struct cuda_line *line)
     if (!line->owes || !has_room(line))
         return;
     line->owes = 0;
-    add_word(far, line, far->place, line->places + far->comm->rank * sizeof *far->places,
-             line->places_key);
+    add_word(far, line, far->place, sizeof far->place,
+             line->places + far->comm->rank * sizeof *far->places, line->places_key);
 }
 
 void cuda_rdma_flush(struct cuda_far *far, struct cuda_line *line)

@@ -22,6 +22,8 @@ void cuda_far_part(struct cuda_far *far, struct cuda_transfer *transfer, int rea
     uint32_t lane = transfer->lane, event = transfer->event;
     transfer->unread -= (uint32_t)read;
     transfer->undone -= (uint32_t)done;
+    if (transfer->zero)
+        return;
     if (read && transfer->unread == 0)
         __atomic_store_n(&port->freed[lane][event], transfer->number, __ATOMIC_RELEASE);
     if (done && transfer->undone == 0)
@@ -55,14 +57,15 @@ static void poll_near(struct cuda_far *far)
 
 /* ---- taking orders */
 
-static int is_full(const struct cuda_line *line)
+int cuda_far_has_room(const struct cuda_line *line)
 {
-    return line && CUDA_LINE - (line->tail - line->head) < 2;
+    return CUDA_LINE - (line->tail - line->head) >= 2;
 }
 
 int cuda_far_full(const struct cuda_far *far, const struct dev_order *order)
 {
-    return far && is_full(cuda_line_of(far, order->dst_rank));
+    const struct cuda_line *line = cuda_line_of(far, order->dst_rank);
+    return line && !cuda_far_has_room(line);
 }
 
 int cuda_far_holds(const struct cuda_service *service, uint32_t lane, const struct dev_order *order)
@@ -105,24 +108,31 @@ static int in_arena(const struct peal_cuda_comm *comm, cu_ptr at, uint64_t bytes
     return skip <= comm->heap_end && bytes <= comm->heap_end - skip;
 }
 
+void cuda_far_put(struct cuda_far *far, struct cuda_line *line, struct cuda_item item)
+{
+    uint32_t parts = (uint32_t)((item.bytes + CUDA_PART - 1) / CUDA_PART);
+    if (item.transfer) {
+        item.transfer->unread += parts;
+        item.transfer->undone += parts;
+        item.by_slots = !line->pair || !in_arena(far->comm, item.src, item.bytes);
+    }
+    if (item.bytes || item.sem != CUDA_NO_SEM)
+        rt_far_sent(far->comm->host->far, line->rank, item.bytes);
+    *push(line) = item;
+}
+
 void cuda_far_move(struct cuda_far *far, uint32_t lane, const struct dev_order *order)
 {
     struct cuda_line *line = cuda_line_of(far, order->dst_rank);
-    struct cuda_transfer *transfer = transfer_of(far, lane, order->event);
     if (order->bytes == 0)
         return;
-    uint32_t parts = (uint32_t)((order->bytes + CUDA_PART - 1) / CUDA_PART);
-    transfer->unread += parts;
-    transfer->undone += parts;
-    *push(line) = (struct cuda_item){.transfer = transfer,
-                                     .src = order->src,
-                                     .dst = order->dst,
-                                     .bytes = order->bytes,
-                                     .call = order->call,
-                                     .to_out = order->dst_space == DEV_AT_OUT,
-                                     .by_slots = !line->pair ||
-                                                 !in_arena(far->comm, order->src, order->bytes)};
-    rt_far_sent(far->comm->host->far, line->rank, order->bytes);
+    cuda_far_put(far, line,
+                 (struct cuda_item){.transfer = transfer_of(far, lane, order->event),
+                                    .src = order->src,
+                                    .dst = order->dst,
+                                    .bytes = order->bytes,
+                                    .call = order->call,
+                                    .to_out = order->dst_space == DEV_AT_OUT});
 }
 
 int cuda_far_end(struct cuda_service *service, uint32_t lane, const struct dev_order *order,
@@ -151,15 +161,14 @@ void cuda_far_word(struct cuda_far *far, const struct dev_order *order)
 {
     const struct peal_cuda_comm *comm = far->comm;
     struct cuda_line *line = cuda_line_of(far, order->dst_rank);
-    struct cuda_item *item = push(line);
-    *item = (struct cuda_item){.dst = order->dst, .word = order->src, .sem = CUDA_NO_SEM};
-    if (order->kind != DEV_ORDER_SIGNAL)
-        return;
-    uint32_t *raised = (uint32_t *)(void *)(comm->port + 1) + order->sem;
-    item->word = (uint64_t)order->digest << 32 | order->count;
-    item->sem = order->sem % comm->layout.nsems;
-    __atomic_store_n(raised, order->count, __ATOMIC_RELEASE);
-    rt_far_sent(comm->host->far, line->rank, 0);
+    struct cuda_item item = {.dst = order->dst, .word = order->src, .sem = CUDA_NO_SEM};
+    if (order->kind == DEV_ORDER_SIGNAL) {
+        uint32_t *raised = (uint32_t *)(void *)(comm->port + 1) + order->sem;
+        item.word = (uint64_t)order->digest << 32 | order->count;
+        item.sem = order->sem % comm->layout.nsems;
+        __atomic_store_n(raised, order->count, __ATOMIC_RELEASE);
+    }
+    cuda_far_put(far, line, item);
 }
 
 /* ---- through pinned memory */
@@ -219,6 +228,8 @@ static uint64_t name_of(const struct cuda_far *far, const struct cuda_line *line
     const struct rt_layout *host = &comm->host->layout;
     if (item->to_out)
         return FAR_OUT + item->dst;
+    if (item->transfer && item->dst >= comm->heap)
+        return FAR_OUT + CUDA_NAME_ARENA + item->dst;
     int count = item->transfer == NULL;
     uint64_t copy = count ? comm->layout.count_bytes : comm->layout.scratch_bytes;
     uint64_t skip = item->dst - (count ? comm->layout.counts : comm->layout.scratch);
@@ -321,7 +332,7 @@ peal_status cuda_far_poll(struct cuda_service *service, uint32_t *moved, peal_di
     *moved = 0;
     if (!far)
         return PEAL_OK;
-    *moved = cuda_rdma_poll(far) + poll_slots(far);
+    *moved = cuda_rdma_poll(far) + poll_slots(far) + cuda_zero_far_poll(far);
     poll_near(far);
     for (uint32_t i = 0; i < far->nlines; i++) {
         struct cuda_line *line = &far->lines[i];

@@ -41,7 +41,7 @@ static struct own_layout lay_out(const struct peal_cuda_comm *comm, const struct
 
 /* ---- code */
 
-static peal_status load_code(struct peal_cuda_comm *comm, peal_diag *diag)
+static peal_status load_module(struct peal_cuda_comm *comm, peal_diag *diag)
 {
     size_t bytes = 0;
     const void *code = peal_dev_code(&bytes);
@@ -50,7 +50,12 @@ static peal_status load_code(struct peal_cuda_comm *comm, peal_diag *diag)
         return peal_fail(
             diag, PEAL_ERR_UNSUPPORTED,
             "peal was built without device kernels (no nvcc); zero-SM calls need none");
-    CUDA_TRY(comm->cuda, diag, module_load, &comm->module, code ? code : "");
+    return CUDA_DO(comm->cuda, diag, module_load, &comm->module, code ? code : "");
+}
+
+static peal_status load_code(struct peal_cuda_comm *comm, peal_diag *diag)
+{
+    PEAL_TRY(load_module(comm, diag));
     CUDA_TRY(comm->cuda, diag, module_function, &comm->kernel, comm->module, "peal_dev_kernel");
     comm->shared_bytes = comm->about.arch >= BULK_ARCH || comm->cuda->stand_in
                              ? (uint32_t)dev_shared_bytes(STAGES, STAGE_BYTES)
@@ -174,4 +179,32 @@ peal_status cuda_kernel_call(struct peal_cuda_comm *comm, struct rt_row *row,
     unsigned blocks = row->nlanes ? row->nlanes : 1;
     return CUDA_DO(comm->cuda, diag, launch, comm->kernel, blocks, 1, 1, comm->threads, 1, 1,
                    comm->shared_bytes, stream, arguments, NULL);
+}
+
+/* ---- work for benches */
+
+static peal_status find_work(struct peal_cuda_comm *comm, peal_diag *diag)
+{
+    if (comm->work)
+        return PEAL_OK;
+    if (!comm->module)
+        PEAL_TRY(load_module(comm, diag));
+    return CUDA_DO(comm->cuda, diag, module_function, &comm->work, comm->module, "peal_dev_work");
+}
+
+peal_status peal_cuda_work(peal_cuda_comm *comm, uint64_t tiles, void *stream, peal_diag *diag)
+{
+    if (!comm)
+        return peal_fail(diag, PEAL_ERR_ARG, "no comm");
+    struct dev_work work = {.tiles = tiles, .sink = comm->arena.at};
+    void *arguments[] = {&work};
+    unsigned blocks = tiles < comm->about.sms ? (unsigned)tiles : comm->about.sms;
+    blocks = blocks ? blocks : 1;
+    PEAL_TRY(cuda_enter(comm, diag));
+    peal_status status = find_work(comm, diag);
+    if (status == PEAL_OK)
+        status = CUDA_DO(comm->cuda, diag, launch, comm->work, blocks, 1, 1, DEV_THREADS, 1, 1, 0,
+                         stream, arguments, NULL);
+    cuda_leave(comm);
+    return status;
 }

@@ -18,11 +18,12 @@
 
 /* ---- making */
 
+/* The kernel, or a zero-SM call. */
 static int hands_over(const struct peal_cuda_comm *comm)
 {
     uint32_t host = 1u << PEAL_ENGINE_CE | 1u << PEAL_ENGINE_STAGED | 1u << PEAL_ENGINE_RDMA |
                     1u << PEAL_ENGINE_TCP;
-    return !comm->params.zero_sm && (comm->host->engines & host) != 0;
+    return comm->far || (!comm->params.zero_sm && (comm->host->engines & host) != 0);
 }
 
 static peal_status make_staging(struct cuda_service *service, peal_diag *diag)
@@ -43,6 +44,8 @@ peal_status cuda_orders_make(struct cuda_service *service, peal_diag *diag)
     struct peal_cuda_comm *comm = service->comm;
     size_t sems = (size_t)comm->nranks * comm->layout.nsems;
     service->orders = hands_over(comm);
+    if (!comm->far) /* else all ranks have agreed on it */
+        comm->stand_ins |= 1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP;
     if (!service->orders)
         return PEAL_OK;
     if (!comm->about.mem_ops || !cuda_attribute(comm->cuda, comm->device, CU_ATTR_MEM_OPS_64))
@@ -56,8 +59,6 @@ peal_status cuda_orders_make(struct cuda_service *service, peal_diag *diag)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     for (size_t i = 0; i < sems; i++)
         service->raised_by[i] = CUDA_NOWHERE;
-    if (!comm->far) /* else all ranks have agreed on it */
-        comm->stand_ins |= 1u << PEAL_ENGINE_RDMA | 1u << PEAL_ENGINE_TCP;
     for (unsigned i = 0; i < CUDA_STREAMS; i++)
         CUDA_TRY(comm->cuda, diag, stream_create, &service->stream[i], CU_STREAM_NONBLOCKING);
     return make_staging(service, diag);

@@ -84,6 +84,7 @@ static void release(struct cuda_service *service)
     __atomic_store_n(&comm->port->abort, 1, __ATOMIC_RELEASE);
     if (atomic_load_explicit(&comm->words->busy, memory_order_relaxed) == 0)
         return;
+    cuda_zero_far_release(comm);
     (void)comm->cuda->call.set_bytes(comm->arena.at + comm->cells, 0x7f, (size_t)bytes,
                                      service->stream[0]);
     (void)comm->cuda->call.stream_query(service->stream[0]);

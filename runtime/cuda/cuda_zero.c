@@ -11,186 +11,12 @@
  *   enter cells    when all have entered: they are written again by ranks that have seen it leave
  *   semaphores     before it leaves: it has awaited all their signals, and the next ones are by
  *                  ranks that have seen it leave
+ *
+ * What goes to ranks of other hosts is rung for, and sent by the service thread (cuda_zero_far.c).
  */
-#include "cuda_comm.h"
+#include "cuda_far.h"
 
-#include <stdio.h>
 #include <string.h>
-
-/* ---- which plans can */
-
-static const char *why_not(const struct peal_plan *plan, uint32_t rank,
-                           const struct plan_step *step)
-{
-    const struct plan_rank *program = peal_plan_program(plan, rank);
-    if (step->op == PLAN_TELL || step->op == PLAN_LEARN)
-        return "its blocks have lengths that only the device knows";
-    if (!peal_plan_op_moves(step->op))
-        return NULL;
-    if (step->op != PLAN_COPY && step->op != PLAN_PUT && step->op != PLAN_GET)
-        return "it reduces or converts";
-    if (peal_plan_engine_nets(step->engine))
-        return "it goes over the network";
-    for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
-        if (program->operands[step->operands + i].buffer == PLAN_BUF_PACKET)
-            return "it moves packets, which only load and store";
-    return NULL;
-}
-
-/* The same on all ranks: of all ranks' steps. */
-static const char *row_why(const struct peal_plan *plan)
-{
-    if (plan->sliced)
-        return "its order needs the programs of all ranks, and there are slices";
-    for (uint32_t r = 0; r < plan->nranks; r++) {
-        const struct plan_rank *program = peal_plan_program(plan, r);
-        for (uint32_t i = 0; i < program->nsteps; i++) {
-            const char *why = why_not(plan, r, &program->steps[i]);
-            if (why)
-                return why;
-        }
-    }
-    return NULL;
-}
-
-peal_status cuda_zero_check(const struct peal_cuda_comm *comm, const struct rt_row *row,
-                            peal_diag *diag)
-{
-    const struct cuda_zero_row *zero = &comm->zero[row - comm->host->rows];
-    if (!comm->about.mem_ops)
-        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                         "a zero-SM call: the driver has no memory operations of streams");
-    if (zero->why[0])
-        return peal_fail(diag, PEAL_ERR_UNSUPPORTED, "no zero-SM call of %s: %s", row->algorithm,
-                         zero->why);
-    for (uint32_t r = 0; r < comm->nranks; r++)
-        if (comm->peers[r].reach == CUDA_UNREACHED)
-            return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                             "a zero-SM call: rank %u is on another host", r);
-    return PEAL_OK;
-}
-
-/* ---- what is kept of all ranks' programs */
-
-static struct cuda_sync sync_of(const struct peal_cuda_comm *comm, uint32_t rank,
-                                const struct plan_step *step)
-{
-    struct cuda_sync sync = {.sem = CUDA_NO_SEM, .lag = step->lag};
-    uint32_t n = comm->nranks, nsems = comm->layout.nsems;
-    if (step->op == PLAN_SIGNAL)
-        sync.sem = (step->peer * n + rank) * nsems + step->sem;
-    if (step->op == PLAN_WAIT)
-        sync.sem = (rank * n + step->peer) * nsems + step->sem;
-    sync.waits = step->op == PLAN_WAIT;
-    return sync;
-}
-
-static void copy_rank(const struct peal_cuda_comm *comm, const struct peal_plan *plan,
-                      uint32_t rank, struct cuda_zero_row *zero)
-{
-    const struct plan_rank *program = peal_plan_program(plan, rank);
-    for (uint32_t l = 0; l < program->nlanes; l++) {
-        struct plan_lane lane = program->lanes[l];
-        uint32_t steps = lane.pre + lane.body + lane.post;
-        uint32_t from = lane.first;
-        lane.first = zero->nsteps;
-        zero->lanes[zero->nlanes++] = lane;
-        for (uint32_t i = 0; i < steps; i++)
-            zero->syncs[zero->nsteps++] = sync_of(comm, rank, &program->steps[from + i]);
-    }
-    zero->first_lane[rank + 1] = zero->nlanes;
-}
-
-static uint32_t most_blocks(const struct peal_plan *plan)
-{
-    uint32_t most = 0;
-    for (uint32_t r = 0; r < plan->nranks; r++)
-        for (uint8_t buffer = PLAN_BUF_IN; buffer <= PLAN_BUF_OUT; buffer++) {
-            uint32_t blocks = peal_plan_held(plan, r, buffer).blocks;
-            most = blocks > most ? blocks : most;
-        }
-    return most;
-}
-
-static peal_status keep_row(const struct peal_cuda_comm *comm, const struct peal_plan *plan,
-                            struct cuda_zero_row *zero)
-{
-    size_t lanes = 0, steps = 0;
-    const char *why = row_why(plan);
-    zero->most = most_blocks(plan);
-    zero->posts = cuda_nic_posts(plan) != 0;
-    if (why) {
-        peal_copy_text(zero->why, sizeof zero->why, why);
-        return PEAL_OK;
-    }
-    for (uint32_t r = 0; r < plan->nranks; r++) {
-        lanes += peal_plan_program(plan, r)->nlanes;
-        steps += peal_plan_program(plan, r)->nsteps;
-    }
-    zero->lanes = peal_calloc(comm->ctx, lanes, sizeof *zero->lanes);
-    zero->syncs = peal_calloc(comm->ctx, steps, sizeof *zero->syncs);
-    zero->first_lane = peal_calloc(comm->ctx, plan->nranks + 1ull, sizeof *zero->first_lane);
-    int all = zero->lanes && zero->syncs && zero->first_lane;
-    for (uint32_t r = 0; all && r < plan->nranks; r++)
-        copy_rank(comm, plan, r, zero);
-    zero->nlanes = (uint32_t)lanes;
-    zero->nsteps = (uint32_t)steps;
-    return all ? PEAL_OK : PEAL_ERR_MEMORY;
-}
-
-uint64_t cuda_zero_bytes(uint32_t nranks, uint32_t nsems)
-{
-    return sizeof(uint32_t) * (2ull * nranks + (uint64_t)nranks * nsems);
-}
-
-static peal_status make_queues(struct peal_cuda_comm *comm, peal_diag *diag)
-{
-    uint32_t queues = comm->params.queues;
-    for (uint32_t i = 0; queues > 1 && i < queues; i++)
-        CUDA_TRY(comm->cuda, diag, stream_create, &comm->queue[i], CU_STREAM_NONBLOCKING);
-    for (uint32_t i = 0; queues > 1 && i <= queues; i++)
-        CUDA_TRY(comm->cuda, diag, event_create, &comm->forked[i], CU_EVENT_NO_TIMING);
-    return PEAL_OK;
-}
-
-peal_status cuda_zero_make(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag)
-{
-    peal_status status = PEAL_OK;
-    size_t cells = 2 * (size_t)comm->nranks * comm->layout.nsems;
-    comm->zero = peal_calloc(comm->ctx, table->nrows, sizeof *comm->zero);
-    comm->counted = peal_calloc(comm->ctx, cells, sizeof *comm->counted);
-    if (!comm->zero || !comm->counted)
-        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
-    for (uint32_t i = 0; i < table->nrows && status == PEAL_OK; i++)
-        status = keep_row(comm, table->rows[i].plan, &comm->zero[i]);
-    if (status != PEAL_OK)
-        return peal_fail(diag, status, "out of memory");
-    return make_queues(comm, diag);
-}
-
-static void free_row(const struct peal_cuda_comm *comm, struct cuda_zero_row *zero)
-{
-    peal_free(comm->ctx, zero->lanes, zero->nlanes * sizeof *zero->lanes);
-    peal_free(comm->ctx, zero->syncs, zero->nsteps * sizeof *zero->syncs);
-    peal_free(comm->ctx, zero->first_lane, (comm->nranks + 1ull) * sizeof *zero->first_lane);
-    peal_free(comm->ctx, zero->turns, zero->turns_capacity * sizeof *zero->turns);
-}
-
-void cuda_zero_free(struct peal_cuda_comm *comm, int entered)
-{
-    uint32_t rows = comm->host ? comm->host->nrows : 0;
-    for (uint32_t i = 0; comm->zero && i < rows; i++)
-        free_row(comm, &comm->zero[i]);
-    peal_free(comm->ctx, comm->zero, rows * sizeof *comm->zero);
-    peal_free(comm->ctx, comm->counted,
-              2 * (size_t)comm->nranks * comm->layout.nsems * sizeof *comm->counted);
-    for (uint32_t i = 0; entered && i < CUDA_QUEUES_MAX; i++)
-        if (comm->queue[i])
-            (void)comm->cuda->call.stream_destroy(comm->queue[i]);
-    for (uint32_t i = 0; entered && i <= CUDA_QUEUES_MAX; i++)
-        if (comm->forked[i])
-            (void)comm->cuda->call.event_destroy(comm->forked[i]);
-}
 
 /* ---- a call under way to its streams */
 
@@ -201,6 +27,9 @@ struct zero_call {
     cu_handle stream; /* the caller's */
     cu_handle now;    /* the one that what is gathered is for */
     uint32_t queues;
+    uint32_t lane;                     /* whose turn it is, */
+    uint32_t queue;                    /* and its stream's number */
+    struct cuda_zero_program *program; /* NULL: all ranks are reached */
     peal_diag *diag;
 };
 
@@ -216,7 +45,7 @@ static peal_status flush(struct zero_call *call)
     return CUDA_DO(comm->cuda, call->diag, mem_ops, call->now, count, comm->ops, 0);
 }
 
-static peal_status add(struct zero_call *call, int operation, cu_ptr at, uint32_t value)
+static peal_status add(struct zero_call *call, int operation, cu_ptr at, uint64_t value)
 {
     struct peal_cuda_comm *comm = call->comm;
     if (comm->nops == CU_OPS_MAX)
@@ -235,57 +64,120 @@ static peal_status turn_to(struct zero_call *call, cu_handle stream)
     return PEAL_OK;
 }
 
-/* ---- barriers */
-
-enum barrier { ENTER, LEAVE };
-
-static cu_ptr barrier_cell(const struct peal_cuda_comm *comm, uint32_t consumer, enum barrier which,
-                           uint32_t producer)
-{
-    return comm->peers[consumer].arena + comm->cells +
-           4 * ((uint64_t)which * comm->nranks + producer);
-}
-
-static cu_ptr sem_cell(const struct peal_cuda_comm *comm, uint32_t consumer, uint32_t producer,
-                       uint64_t index)
-{
-    uint64_t at = 2ull * comm->nranks + (uint64_t)producer * comm->layout.nsems + index;
-    return comm->peers[consumer].arena + comm->cells + 4 * at;
-}
-
-static peal_status clear_barrier(struct zero_call *call, enum barrier which)
-{
-    struct peal_cuda_comm *comm = call->comm;
-    for (uint32_t r = 0; r < comm->nranks; r++)
-        if (r != comm->rank)
-            PEAL_TRY(add(call, CU_OP_WRITE_32, barrier_cell(comm, comm->rank, which, r), 0));
-    return PEAL_OK;
-}
-
-static peal_status meet_all(struct zero_call *call, enum barrier which)
-{
-    struct peal_cuda_comm *comm = call->comm;
-    for (uint32_t r = 0; r < comm->nranks; r++)
-        if (r != comm->rank)
-            PEAL_TRY(add(call, CU_OP_WRITE_32, barrier_cell(comm, r, which, comm->rank), 1));
-    for (uint32_t r = 0; r < comm->nranks; r++)
-        if (r != comm->rank)
-            PEAL_TRY(add(call, CU_OP_WAIT_32, barrier_cell(comm, comm->rank, which, r), 1));
-    return PEAL_OK;
-}
-
 static cu_ptr word_at(const struct peal_cuda_comm *comm, size_t offset)
 {
     return comm->words_device + offset;
+}
+
+/* ---- other hosts */
+
+#define WORD_OF(comm, member, queue)                                                               \
+    (word_at(comm, offsetof(struct cuda_words, member)) + 4ull * (queue))
+
+/* Of orders one behind the other the last is rung for. */
+static peal_status give(struct zero_call *call, const struct cuda_zero_order *order)
+{
+    struct peal_cuda_comm *comm = call->comm;
+    uint32_t count = cuda_zero_give(call->program, call->queue, order);
+    cu_ptr bell = WORD_OF(comm, rung, call->queue);
+    struct cu_mem_op *last = comm->nops ? &comm->ops[comm->nops - 1] : NULL;
+    if (!last || last->address != bell)
+        return add(call, CU_OP_WRITE_32, bell, count);
+    last->value = count;
+    return PEAL_OK;
+}
+
+/* What was given for an event so far is read, or in place. */
+static peal_status await_far(struct zero_call *call, uint32_t event, int placed)
+{
+    struct peal_cuda_comm *comm = call->comm;
+    uint32_t mark = call->program ? comm->far->zero.mark[call->lane][event] : 0;
+    if (!mark)
+        return PEAL_OK;
+    return add(call, CU_OP_WAIT_32,
+               placed ? WORD_OF(comm, placed, call->queue) : WORD_OF(comm, freed, call->queue),
+               mark);
+}
+
+static peal_status begin_far(struct zero_call *call)
+{
+    struct peal_cuda_comm *comm = call->comm;
+    if (!call->program)
+        return PEAL_OK;
+    memset(comm->far->zero.mark, 0, sizeof comm->far->zero.mark);
+    for (uint32_t q = 0; q < call->queues; q++)
+        PEAL_TRY(add(call, CU_OP_WRITE_32, WORD_OF(comm, rung, q), 0));
+    PEAL_TRY(add(call, CU_OP_WRITE_64, WORD_OF(comm, call, 0), (uintptr_t)call->program));
+    return add(call, CU_OP_WAIT_32, WORD_OF(comm, open, 0), 1);
+}
+
+/* All that was sent is in place: before others are told that this rank leaves. */
+static peal_status await_all_far(struct zero_call *call)
+{
+    for (uint32_t q = 0; call->program && q < call->queues; q++)
+        PEAL_TRY(add(call, CU_OP_WAIT_32, WORD_OF(call->comm, placed, q), call->program->given[q]));
+    return PEAL_OK;
+}
+
+static peal_status end_far(struct zero_call *call)
+{
+    if (!call->program)
+        return PEAL_OK;
+    PEAL_TRY(add(call, CU_OP_WRITE_64, WORD_OF(call->comm, call, 0), 0));
+    return add(call, CU_OP_WAIT_32, WORD_OF(call->comm, closed, 0), 1);
+}
+
+/* ---- cells, of this rank and of others */
+
+static cu_ptr own_cell(const struct peal_cuda_comm *comm, uint32_t producer, uint32_t number)
+{
+    return comm->arena.at + cuda_zero_cell(comm, producer, number);
+}
+
+static peal_status write_cell(struct zero_call *call, uint32_t rank, uint32_t number,
+                              uint32_t value)
+{
+    const struct peal_cuda_comm *comm = call->comm;
+    uint64_t offset = cuda_zero_cell(comm, comm->rank, number);
+    struct cuda_line *line = cuda_line_of(comm->far, rank);
+    if (!line)
+        return add(call, CU_OP_WRITE_32, comm->peers[rank].arena + offset, value);
+    return give(call, &(struct cuda_zero_order){
+                          .line = line, .dst = offset, .cell = number, .value = value});
+}
+
+/* ---- barriers: by the first queue's bell, of which the call's stream is before and behind all */
+
+static peal_status clear_barrier(struct zero_call *call, uint32_t which)
+{
+    struct peal_cuda_comm *comm = call->comm;
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        if (r != comm->rank)
+            PEAL_TRY(add(call, CU_OP_WRITE_32, own_cell(comm, r, which), 0));
+    return PEAL_OK;
+}
+
+static peal_status meet_all(struct zero_call *call, uint32_t which)
+{
+    struct peal_cuda_comm *comm = call->comm;
+    call->queue = 0;
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        if (r != comm->rank)
+            PEAL_TRY(write_cell(call, r, which, 1));
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        if (r != comm->rank)
+            PEAL_TRY(add(call, CU_OP_WAIT_32, own_cell(comm, r, which), 1));
+    return PEAL_OK;
 }
 
 static peal_status enter(struct zero_call *call)
 {
     struct peal_cuda_comm *comm = call->comm;
     PEAL_TRY(add(call, CU_OP_WRITE_32, word_at(comm, offsetof(struct cuda_words, busy)), 1));
-    PEAL_TRY(clear_barrier(call, LEAVE));
-    PEAL_TRY(meet_all(call, ENTER));
-    PEAL_TRY(clear_barrier(call, ENTER));
+    PEAL_TRY(begin_far(call));
+    PEAL_TRY(clear_barrier(call, CUDA_CELL_LEAVE));
+    PEAL_TRY(meet_all(call, CUDA_CELL_ENTER));
+    PEAL_TRY(clear_barrier(call, CUDA_CELL_ENTER));
     return flush(call);
 }
 
@@ -297,55 +189,59 @@ static peal_status clear_sems(struct zero_call *call)
     const uint32_t *waited = comm->counted + cells;
     for (uint32_t i = 0; i < cells; i++)
         if (waited[i])
-            PEAL_TRY(add(call, CU_OP_WRITE_32,
-                         sem_cell(comm, comm->rank, i / comm->layout.nsems, i % comm->layout.nsems),
-                         0));
+            PEAL_TRY(add(
+                call, CU_OP_WRITE_32,
+                own_cell(comm, i / comm->layout.nsems, CUDA_CELL_SEM + i % comm->layout.nsems), 0));
     return PEAL_OK;
 }
 
 static peal_status leave(struct zero_call *call)
 {
     struct peal_cuda_comm *comm = call->comm;
+    PEAL_TRY(await_all_far(call));
     PEAL_TRY(clear_sems(call));
-    PEAL_TRY(meet_all(call, LEAVE));
+    PEAL_TRY(meet_all(call, CUDA_CELL_LEAVE));
+    PEAL_TRY(end_far(call));
     PEAL_TRY(add(call, CU_OP_WRITE_32, word_at(comm, offsetof(struct cuda_words, busy)), 0));
     return flush(call);
 }
 
 /* ---- moves */
 
-static cu_ptr slot_at(const struct peal_cuda_comm *comm, const struct rt_operand *operand,
-                      uint32_t trip)
+/* Everybody is in the same call, so one copy of the scratch does. */
+static uint64_t slot_offset(const struct peal_cuda_comm *comm, const struct rt_operand *operand,
+                            uint32_t trip)
 {
     const struct rt_layout *layout = &comm->host->layout;
     const char *first =
         comm->host->base + layout->scratch + 2 * layout->scratch_bytes * operand->rank;
-    uint64_t offset = (uint64_t)(operand->at - first) + trip % operand->depth * operand->trip_bytes;
-    return comm->peers[operand->rank].arena + comm->layout.scratch + offset;
+    return comm->layout.scratch + (uint64_t)(operand->at - first) +
+           trip % operand->depth * operand->trip_bytes;
 }
 
-/* offset: of the tile in the message. Everybody is in the same call, so one copy of the scratch
- * does. */
+/* In the arena of the operand's rank: of a slot, or of a buffer that has one place in all arenas.
+ * offset: of the tile in the message. */
+static uint64_t arena_offset(const struct zero_call *call, const struct rt_operand *operand,
+                             uint32_t trip, uint64_t offset)
+{
+    const struct cuda_buffers *buffers = call->buffers;
+    if (operand->place == RT_SLOT)
+        return slot_offset(call->comm, operand, trip);
+    return (operand->place == RT_PEER_IN ? buffers->shared_in : buffers->shared_out) -
+           call->comm->arena.at + operand->shift + offset;
+}
+
 static cu_ptr operand_at(const struct zero_call *call, const struct rt_operand *operand,
                          uint32_t trip, uint64_t offset)
 {
-    const struct peal_cuda_comm *comm = call->comm;
     const struct cuda_buffers *buffers = call->buffers;
-    uint64_t arena = comm->peers[operand->rank].arena - comm->arena.at;
-    offset += operand->shift;
     switch (operand->place) {
     case RT_OWN_IN:
-        return buffers->in + offset;
+        return buffers->in + operand->shift + offset;
     case RT_OWN_OUT:
-        return buffers->out + offset;
-    case RT_SHARED_OUT:
-        return buffers->shared_out + offset;
-    case RT_PEER_IN:
-        return buffers->shared_in + arena + offset;
-    case RT_PEER_OUT:
-        return buffers->shared_out + arena + offset;
+        return buffers->out + operand->shift + offset;
     default:
-        return slot_at(comm, operand, trip);
+        return call->comm->peers[operand->rank].arena + arena_offset(call, operand, trip, offset);
     }
 }
 
@@ -366,33 +262,76 @@ static uint64_t tile_of(const struct rt_row *row, const struct rt_step *step, ui
     return rt_move_bytes(row, step, (size_t)count);
 }
 
-static peal_status move(struct zero_call *call, const struct rt_step *step, uint32_t trip)
+/* A tile of a step's chunk. */
+struct piece {
+    uint32_t trip;
+    uint64_t offset; /* in the message */
+    uint64_t bytes;
+    cu_ptr from;
+};
+
+static peal_status copy(struct zero_call *call, const struct rt_operand *to,
+                        const struct piece *piece)
 {
-    const struct peal_cuda *cuda = call->comm->cuda;
-    struct cuda_copies *copies = &call->comm->copies;
+    cu_ptr at = operand_at(call, to, piece->trip, piece->offset);
+    if (call->comm->nops) /* in front of it */
+        PEAL_TRY(flush(call));
+    return cuda_copies_add(call->comm->cuda, &call->comm->copies, at, piece->from,
+                           (size_t)piece->bytes, call->now, call->diag);
+}
+
+static peal_status send(struct zero_call *call, const struct rt_step *step,
+                        const struct rt_operand *to, const struct piece *piece)
+{
+    struct cuda_zero_far *zero = &call->comm->far->zero;
+    struct cuda_zero_order order = {.line = cuda_line_of(call->comm->far, to->rank),
+                                    .src = piece->from,
+                                    .dst = arena_offset(call, to, piece->trip, piece->offset),
+                                    .bytes = piece->bytes};
+    if (piece->bytes == 0)
+        return PEAL_OK;
+    PEAL_TRY(give(call, &order));
+    zero->mark[call->lane][step->event] = call->program->given[call->queue];
+    return PEAL_OK;
+}
+
+/* What stays on this host, or what does not. */
+static peal_status move_part(struct zero_call *call, const struct rt_step *step, uint32_t trip,
+                             int far)
+{
     const struct rt_operand *operand = call->row->operands + step->operands;
-    PEAL_TRY(flush(call));
     for (uint32_t nth = 0; nth <= step->more; nth++, operand += step->nsrc + step->ndst) {
-        uint64_t offset;
-        uint64_t bytes = tile_of(call->row, step, nth, trip, &offset);
-        cu_ptr from = operand_at(call, &operand[0], trip, offset);
+        struct piece piece = {.trip = trip};
+        piece.bytes = tile_of(call->row, step, nth, trip, &piece.offset);
+        piece.from = operand_at(call, &operand[0], trip, piece.offset);
         for (uint32_t i = 0; i < step->ndst; i++) {
-            cu_ptr to = operand_at(call, &operand[step->nsrc + i], trip, offset);
-            PEAL_TRY(cuda_copies_add(cuda, copies, to, from, (size_t)bytes, call->now, call->diag));
+            const struct rt_operand *to = &operand[step->nsrc + i];
+            int goes = cuda_line_of(call->comm->far, to->rank) != NULL;
+            if (goes == far)
+                PEAL_TRY(far ? send(call, step, to, &piece) : copy(call, to, &piece));
         }
     }
-    return cuda_copies_flush(cuda, copies, call->now, call->diag);
+    return PEAL_OK;
+}
+
+static peal_status move(struct zero_call *call, const struct rt_step *step, uint32_t trip)
+{
+    PEAL_TRY(move_part(call, step, trip, 0));
+    PEAL_TRY(cuda_copies_flush(call->comm->cuda, &call->comm->copies, call->now, call->diag));
+    return call->program ? move_part(call, step, trip, 1) : PEAL_OK;
 }
 
 /* ---- signals and waits: counted from the call's begin */
 
+/* Behind the transfer that it follows: that went to the same rank, by the stream or by its line,
+ * which keep order. */
 static peal_status do_signal(struct zero_call *call, const struct rt_step *step)
 {
     struct peal_cuda_comm *comm = call->comm;
     uint32_t nsems = comm->layout.nsems;
     size_t sem = (size_t)(step->out - comm->host->sem_out);
-    return add(call, CU_OP_WRITE_32, sem_cell(comm, step->peer, comm->rank, sem % nsems),
-               ++comm->counted[sem]);
+    return write_cell(call, step->peer, CUDA_CELL_SEM + (uint32_t)(sem % nsems),
+                      ++comm->counted[sem]);
 }
 
 static peal_status do_wait(struct zero_call *call, const struct rt_step *step, uint32_t pc)
@@ -404,25 +343,27 @@ static peal_status do_wait(struct zero_call *call, const struct rt_step *step, u
     int64_t need = (int64_t)++ * waited - step->lag;
     if (need <= 0)
         return PEAL_OK;
-    PEAL_TRY(add(call, CU_OP_WAIT_32, sem_cell(comm, comm->rank, step->peer, sem % nsems),
+    PEAL_TRY(add(call, CU_OP_WAIT_32,
+                 own_cell(comm, step->peer, CUDA_CELL_SEM + (uint32_t)(sem % nsems)),
                  (uint32_t)need));
     return add(call, CU_OP_WRITE_32, word_at(comm, offsetof(struct cuda_words, step)), pc + 1);
 }
 
-/* An await is the order of the stream. */
+/* Of copies an await is the order of the stream. */
 static peal_status do_step(struct zero_call *call, const struct rt_lane *lane)
 {
     const struct rt_step *step = &call->row->steps[lane->pc];
     switch ((enum rt_kind)step->kind) {
     case RT_MOVE:
     case RT_ASYNC:
+    case RT_FAR:
         return move(call, step, lane->trip);
     case RT_SIGNAL:
         return do_signal(call, step);
     case RT_WAIT:
         return do_wait(call, step, lane->pc);
     case RT_AWAIT:
-        return PEAL_OK;
+        return await_far(call, step->event, step->what);
     default:
         return peal_fail(call->diag, PEAL_ERR_INTERNAL, "a zero-SM call of a plan that has none");
     }
@@ -434,9 +375,9 @@ static peal_status run_turn(struct zero_call *call, const struct cuda_turn *turn
 {
     struct rt_row *row = call->row;
     struct rt_lane *lane = &row->lanes[turn->lane];
-    cu_handle queue =
-        call->queues > 1 ? call->comm->queue[turn->lane % call->queues] : call->stream;
-    PEAL_TRY(turn_to(call, queue));
+    call->lane = turn->lane;
+    call->queue = turn->lane % call->queues;
+    PEAL_TRY(turn_to(call, call->queues > 1 ? call->comm->queue[call->queue] : call->stream));
     for (uint32_t i = 0; i < turn->steps; i++) {
         PEAL_TRY(do_step(call, lane));
         if (++lane->pc == lane->post && lane->body != lane->post && lane->trip + 1 < row->trips) {
@@ -516,6 +457,8 @@ peal_status cuda_zero_call(struct peal_cuda_comm *comm, struct rt_row *row,
     memset(comm->counted, 0, 2 * (size_t)comm->nranks * comm->layout.nsems * sizeof *comm->counted);
     comm->nops = comm->copies.count = 0;
     PEAL_TRY(look_for_capture(&call));
+    if (comm->far && comm->far->nlines)
+        PEAL_TRY(cuda_zero_program(comm, row, comm->copies.single, &call.program, diag));
     rt_begin(comm->host, row);
     peal_status status = give_all(&call, zero);
     if (status != PEAL_OK)

@@ -134,14 +134,18 @@ DEV_FN void dev_mlx5_ring(struct dev_mlx5_queue *queue)
     dev_release64(DEV_AT(uint64_t, queue->doorbell), *DEV_AT(const uint64_t, entry));
 }
 
-/* ---- completions: of a collapsed queue the one entry says which work entry is done */
+/* ---- completions: every entry has one, in order, so that of the nth lies at n modulo the queue's
+ * size, or there is one for all (collapsed). It bears the entry's number: an older one in its place
+ * is told by that, and no owner bit need be looked at. */
 
-/* Entries done, modulo 2^16; *failed: one ended in an error. */
-DEV_FN uint32_t dev_mlx5_finished(const struct dev_mlx5_queue *queue, int *failed)
+/* Entries done, modulo 2^16, as far as the completion of the entry before `number` knows; *failed:
+ * that one ended in an error. */
+DEV_FN uint32_t dev_mlx5_finished(const struct dev_mlx5_queue *queue, uint32_t number, int *failed)
 {
     /* The last eight bytes: send queue and opcode in bits of no use here, the counter, and at the
      * end opcode and owner. */
-    uint64_t word = dev_be64(dev_acquire64(DEV_AT(const uint64_t, queue->done + 56)));
+    uint64_t at = queue->done + (uint64_t)((number - 1u) & (queue->cqes - 1u)) * 64u + 56u;
+    uint64_t word = dev_be64(dev_acquire64(DEV_AT(const uint64_t, at)));
     *failed = (word >> 4 & 0xfu) >= DEV_MLX5_CQE_ERROR && (word >> 4 & 0xfu) != 0xfu;
     return (word >> 4 & 0xfu) == 0xfu ? 0 : ((uint32_t)(word >> 16) + 1u) & 0xffffu;
 }
@@ -150,6 +154,16 @@ DEV_FN uint32_t dev_mlx5_finished(const struct dev_mlx5_queue *queue, int *faile
 DEV_FN uint32_t dev_mlx5_count(const struct dev_mlx5_queue *queue, uint32_t finished)
 {
     return queue->posted - ((queue->posted - finished) & 0xffffu);
+}
+
+/* Completions may be written over: now and then, which is often enough for a queue that has twice
+ * as many of them as entries. */
+DEV_FN void dev_mlx5_take(struct dev_mlx5_queue *queue, uint32_t count)
+{
+    if (!queue->taken || (int32_t)(count - queue->told) < (int32_t)(queue->cqes / 4u))
+        return;
+    queue->told = count;
+    dev_release32(DEV_AT(uint32_t, queue->taken), dev_be32(count & 0xffffffu));
 }
 
 #endif

@@ -128,12 +128,11 @@ DEV_FN struct dev_mlx5_queue *dev_queue(const struct dev_thread *t, uint32_t pee
 /* Until all but `under_way` of the first `number` entries are done. 0: given up, or failed. */
 DEV_FN int dev_await_queue(struct dev_thread *t, uint32_t peer, uint32_t number, uint32_t under_way)
 {
-    const struct dev_mlx5_queue *queue = dev_queue(t, peer);
-    uint32_t polls = 0;
+    struct dev_mlx5_queue *queue = dev_queue(t, peer);
+    uint32_t polls = 0, want = number - under_way, count;
     int failed = 0;
-    while ((int32_t)(dev_mlx5_count(queue, dev_mlx5_finished(queue, &failed)) + under_way -
-                     number) < 0 ||
-           failed) {
+    while ((count = dev_mlx5_count(queue, dev_mlx5_finished(queue, want, &failed)),
+            (int32_t)(count - want) < 0 || failed)) {
         if (failed)
             dev_report(t, DEV_REPORT_BROKEN, peer);
         else if (dev_given_up(t, &polls))
@@ -141,6 +140,7 @@ DEV_FN int dev_await_queue(struct dev_thread *t, uint32_t peer, uint32_t number,
         if (t->failed)
             return 0;
     }
+    dev_mlx5_take(queue, count);
     return 1;
 }
 

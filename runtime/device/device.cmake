@@ -8,12 +8,19 @@ if(PEAL_NVCC AND NOT PEAL_SANITIZE AND NOT PEAL_FUZZ)
     set(PEAL_HAVE_DEVICE_CODE ON)
     set(fatbin ${PROJECT_BINARY_DIR}/device_code.fatbin)
     file(GLOB device_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/device/*.h)
-    # -fmad=false: what C rounds twice is not to be rounded once.
+    # -fmad=false: what C rounds twice is not to be rounded once. What nvcc has to say, and the PTX,
+    # are for tests/cli/device_code.sh.
+    set(PEAL_DEVICE_KEPT ${PROJECT_BINARY_DIR}/device_code)
+    file(MAKE_DIRECTORY ${PEAL_DEVICE_KEPT})
     add_custom_command(OUTPUT ${fatbin}
-        COMMAND ${PEAL_NVCC} -O3 -std=c++17 -fmad=false -fatbin -Xfatbin=-compress-all
+        COMMAND ${CMAKE_COMMAND} -DLOG=${PEAL_DEVICE_KEPT}/log -P
+                ${PROJECT_SOURCE_DIR}/cmake/PealLogged.cmake --
+                ${PEAL_NVCC} -O3 -std=c++17 -fmad=false -fatbin -Xfatbin=-compress-all
+                -Xptxas=-v,-warn-spills --threads 0
                 -gencode arch=compute_80,code=sm_80
                 -gencode arch=compute_90,code=sm_90
                 -gencode arch=compute_100,code=[sm_100,compute_100]
+                --keep --keep-dir ${PEAL_DEVICE_KEPT}
                 -o ${fatbin} ${PROJECT_SOURCE_DIR}/runtime/device/kernels.cu
         DEPENDS ${PROJECT_SOURCE_DIR}/runtime/device/kernels.cu ${device_headers}
         COMMENT "Compiling the kernel for sm_80, sm_90 and sm_100"

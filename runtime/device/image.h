@@ -233,10 +233,13 @@ struct dev_mlx5_queue {
     uint64_t entries;  /* address of the send queue */
     uint64_t record;   /* of the doorbell record's send half: 32 bits, big-endian */
     uint64_t doorbell; /* of the doorbell register: 64 bits */
-    uint64_t done;     /* of the one entry of a collapsed completion queue: 64 bytes */
+    uint64_t done;     /* of the completion queue: entries of 64 bytes */
+    uint64_t taken;    /* of its doorbell record: 32 bits, big-endian. 0: nobody asks */
     uint32_t number;   /* of the queue pair, 24 bits */
     uint32_t blocks;   /* of the send queue, a power of two */
-    uint32_t posted;   /* entries so far, modulo 2^32 */
+    uint32_t cqes;     /* of the completion queue: at least twice that, or 1: collapsed */
+    uint32_t posted;   /* entries so far, modulo 2^32, */
+    uint32_t told;     /* and those whose completions the NIC was told to be taken */
     uint32_t zero;
 };
 
@@ -245,6 +248,13 @@ struct dev_far {
     uint64_t arena;
     uint32_t key;
     uint32_t zero;
+};
+
+/* Of peal_dev_work: products of tiles of DEV_TILE x DEV_TILE floats. */
+#define DEV_TILE 32u
+struct dev_work {
+    uint64_t tiles;
+    uint64_t sink; /* where to what nobody reads would go */
 };
 
 #define DEV_RANK_BULK 1u /* the kernel may use bulk copies: sm_90 and later */

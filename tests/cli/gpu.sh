@@ -113,6 +113,18 @@ right -- cluster-h100-16.xml --group 0,8,16 -c all -b 4100 -e net=ibgda -i 3
 right -- cluster-h100-16.xml --group 0,8,16 -c allgather -b 8M -e net=ibgda --registered
 right -- cluster-h100-16.xml --group 0,8,16 -c allreduce,broadcast -b 90K -e net=ibgda --procs -i 3
 
+# ---- calls beside a kernel of tile products, engine by engine
+env LD_LIBRARY_PATH="$fake" FAKECUDA_DEVICES=2 timeout 120 "$PEAL" bench "$topologies/dgx-h100.xml" -n 2 --gpu \
+    --overlap -c allgather -s 64K:64K -i 3 --json >"$work/overlap.json" 2>"$work/out" || fail "bench --overlap"
+python3 - "$work/overlap.json" <<'CHECK' || fail "bench --overlap: rows"
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+moved = {engine for row in rows for engine in row["engines"]}
+assert {"sm", "tma", "ce"} <= moved, moved
+assert all(row["progress"] == "stream" and row["wrong"] == 0 and row["checked"] for row in rows)
+assert all(row["product_us"] > 0 and row["product_flops"] >= 2 * 32**3 for row in rows)
+CHECK
+
 # ---- no SM at all
 right -- dgx-h100.xml -n 2,3,4 -c allgather,alltoall,broadcast,scatter,gather --zero-sm -b 12,100K
 right FAKECUDA_DELAY=5 -- dgx-h100.xml -n 4 -c allgather,alltoall --zero-sm -b 70K -i 5 --registered

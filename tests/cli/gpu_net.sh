@@ -27,9 +27,10 @@ FAKECUDA_VMM=0 launch "a b b" "$PEAL" run "$topologies/cluster-h100-16.xml" --gr
 expect_ranks 0
 expect_json 'j["wrong"] == 0 and j["ranks_as"] == "processes" and "rdma" in j["stand_ins"]'
 
-# What does not go over networks.
-launch "a b" "$PEAL" run "$two" --group 0,8 --gpu --zero-sm --collective allgather --timeout 20000
-expect_ranks 4
-expect_err 'on another host'
+# Without an SM: copies within a host, and the service thread between them.
+launch "a a b b" "$PEAL" run "$two" "${four[@]}" --zero-sm --collective allgather,alltoall,broadcast \
+    --bytes 12,300K --iters 3
+expect_ranks 0
+expect_out 'all right'
 
 no_leftovers

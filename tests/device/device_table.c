@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * device_table RANKS TOPOLOGY [DRIVER [BUSY]]: what peal bench does not measure of ranks on GPUs,
- * one line each: a copy on the device, small allreduces call by call and as a replayed graph, and
- * how much of an allreduce hides behind a kernel (BUSY: its code; without, none of that).
+ * device_table RANKS TOPOLOGY [DRIVER]: what peal bench does not measure of ranks on GPUs, one line
+ * each: a copy on the device, small allreduces call by call and as a replayed graph.
  */
 #include "cuda_driver.h"
 
@@ -15,8 +14,7 @@
 
 #define MOST 8u
 #define COPY_BYTES (64u << 20)
-#define SMALL 256u       /* elements of a small allreduce */
-#define LARGE (1u << 20) /* and of one to hide */
+#define SMALL 256u /* elements of a small allreduce */
 #define ROUNDS 50u
 #define IN_GRAPH 10u
 
@@ -35,20 +33,17 @@ static struct {
     peal_world *world;
     peal_table *table;
     struct graphs graphs;
-    char *busy; /* code; NULL: none */
     pthread_barrier_t meet;
-    double us[5][MOST];
+    double us[3][MOST];
 } all;
-enum { COPY, CALLS, GRAPH, ALONE, TOGETHER };
+enum { COPY, CALLS, GRAPH };
 
 struct rank {
     uint32_t number;
     peal_cuda_comm *comm;
     void *stream;
-    void *other; /* stream of the kernel */
     char *in;
     char *out;
-    cu_handle kernel;
     cu_handle context;
 };
 
@@ -139,60 +134,21 @@ static void measure_graph(struct rank *rank)
     all.us[GRAPH][rank->number] = (now_us() - start) / (ROUNDS * IN_GRAPH);
 }
 
-static void launch_busy(struct rank *rank)
-{
-    struct {
-        unsigned long long at, count, loops;
-    } busy = {(uintptr_t)rank->in + COPY_BYTES / 2, LARGE / 4, 256};
-    void *arguments[] = {&busy};
-    driver(
-        all.cuda->call.launch(rank->kernel, 64, 1, 1, 256, 1, 1, 0, rank->other, arguments, NULL),
-        "cuLaunchKernel");
-}
-
-/* The kernel and the allreduce, one behind the other or at once. */
-static void measure_overlap(struct rank *rank, int which)
-{
-    const struct cuda_calls *call = &all.cuda->call;
-    double start = began();
-    driver(call->context_push(rank->context), "cuCtxPushCurrent");
-    for (unsigned i = 0; i < 10; i++) {
-        launch_busy(rank);
-        if (which == ALONE)
-            driver(call->stream_synchronize(rank->other), "cuStreamSynchronize");
-        reduce(rank, LARGE);
-        if (which == ALONE)
-            driver(call->stream_synchronize(rank->stream), "cuStreamSynchronize");
-    }
-    driver(call->context_pop(&rank->context), "cuCtxPopCurrent");
-    finish(rank, rank->other);
-    finish(rank, rank->stream);
-    all.us[which][rank->number] = (now_us() - start) / 10;
-}
-
 /* ---- ranks */
 
 static void open_rank(struct rank *rank)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_cuda_params params = PEAL_CUDA_PARAMS_INIT;
-    cu_handle module;
     params.device = rank->number % all.devices;
     params.heap_bytes = 2ull * COPY_BYTES + (1u << 20);
     must(peal_cuda_comm_create(all.cuda, all.world, all.table, rank->number, &params, &diag,
                                &rank->comm),
          &diag);
     must(peal_cuda_stream_create(rank->comm, &diag, &rank->stream), &diag);
-    must(peal_cuda_stream_create(rank->comm, &diag, &rank->other), &diag);
     rank->in = peal_cuda_mem_alloc(rank->comm, COPY_BYTES);
     rank->out = peal_cuda_mem_alloc(rank->comm, COPY_BYTES);
     driver(all.cuda->call.context_retain(&rank->context, (cu_device)params.device), "a context");
-    if (!all.busy)
-        return;
-    driver(all.cuda->call.context_push(rank->context), "cuCtxPushCurrent");
-    driver(all.cuda->call.module_load(&module, all.busy), "cuModuleLoadData");
-    driver(all.cuda->call.module_function(&rank->kernel, module, "device_busy"), "device_busy");
-    driver(all.cuda->call.context_pop(&rank->context), "cuCtxPopCurrent");
 }
 
 static void *run(void *user)
@@ -202,11 +158,8 @@ static void *run(void *user)
     measure_copy(rank);
     measure_calls(rank);
     measure_graph(rank);
-    for (int which = ALONE; all.busy && which <= TOGETHER; which++)
-        measure_overlap(rank, which);
     (void)began();
     peal_cuda_stream_destroy(rank->comm, rank->stream);
-    peal_cuda_stream_destroy(rank->comm, rank->other);
     peal_cuda_comm_destroy(rank->comm);
     return NULL;
 }
@@ -228,7 +181,7 @@ static void plan(peal_ctx *ctx, const char *topology)
     peal_request request = PEAL_REQUEST_INIT;
     peal_world_params params = PEAL_WORLD_PARAMS_INIT;
     request.ranks = params.ranks = all.ranks;
-    request.max_bytes = 4ull * LARGE;
+    request.max_bytes = 4 * SMALL;
     request.max_sms = 8;
     params.heap_bytes = 1u << 16;
     must(peal_fabric_load(ctx, topology, &diag, &fabric), &diag);
@@ -236,16 +189,6 @@ static void plan(peal_ctx *ctx, const char *topology)
     must(peal_table_compile(all.table, fabric, &diag), &diag);
     must(peal_world_create(ctx, &params, all.table, &diag, &all.world), &diag);
     peal_fabric_destroy(fabric);
-}
-
-static char *read_code(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    char *code = malloc(16u << 20);
-    if (!file || !code || fread(code, 1, 16u << 20, file) == 0)
-        driver(CU_NOT_FOUND, path);
-    (void)fclose(file);
-    return code;
 }
 
 static double slowest(int which)
@@ -260,11 +203,9 @@ static void print_table(const peal_cuda_device_info *about)
 {
     printf("device     %s%s\n", about->name, about->stand_in ? " (times mean nothing)" : "");
     printf("copy       %.1f GB/s on the device, 32 MiB\n", COPY_BYTES / 2 / (slowest(COPY) * 1e3));
-    printf("allreduce  %.2f us a call, %u B, %u ranks\n", slowest(CALLS), SMALL * 4, all.ranks);
+    printf("small      %.2f us a call of allreduce, %u B, %u ranks\n", slowest(CALLS), SMALL * 4,
+           all.ranks);
     printf("replayed   %.2f us a call, %u calls a graph\n", slowest(GRAPH), IN_GRAPH);
-    if (all.busy)
-        printf("overlap    %.1f us one after the other, %.1f us at once: %.0f %% less\n",
-               slowest(ALONE), slowest(TOGETHER), 100 * (1 - slowest(TOGETHER) / slowest(ALONE)));
 }
 
 int main(int argc, char **argv)
@@ -282,7 +223,6 @@ int main(int argc, char **argv)
     must(peal_cuda_open(ctx, library, &diag, &all.cuda), &diag);
     must(peal_cuda_device(all.cuda, 0, &diag, &about), &diag);
     all.devices = about.devices;
-    all.busy = argc > 4 ? read_code(argv[4]) : NULL;
     find(all.cuda->library, "cuStreamBeginCapture_v2", &all.graphs.begin);
     find(all.cuda->library, "cuStreamEndCapture", &all.graphs.end);
     find(all.cuda->library, "cuGraphInstantiateWithFlags", &all.graphs.make);

@@ -182,6 +182,9 @@ FAKE_API void peal_stand_in_fail(uint32_t nth);
 FAKE_API const char *peal_stand_in_failed(void);
 /* Devices whose memory the given one may touch, a bit each. */
 FAKE_API uint32_t peal_stand_in_peers(int device);
+/* Pairs that kernels post to go between hosts, which are threads of this process. While no comm has
+ * any. */
+FAKE_API void peal_stand_in_joins(int on);
 /* What is held: how many of each (enum fake_held). */
 FAKE_API void peal_stand_in_held(uint32_t *counts);
 

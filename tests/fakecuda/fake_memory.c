@@ -14,10 +14,10 @@
 #define RANGES 4096u
 #define FILE_NAME "fakecuda:"
 
-enum range { FREE, PLAIN, HOST, RESERVED, MAPPED, OPENED, MULTICAST, DEAD };
+enum range { FREE, PLAIN, HOST, RESERVED, MAPPED, OPENED, MULTICAST, REGISTERED, DEAD };
 static const char *const range_names[] = {"free",      "device memory", "pinned memory",
                                           "reserved",  "mapped",        "opened",
-                                          "multicast", "freed memory"};
+                                          "multicast", "registered",    "freed memory"};
 
 static struct {
     enum range kind;
@@ -264,6 +264,40 @@ cu_result cuMemHostGetDevicePointer_v2(cu_ptr *to, void *at, unsigned flags)
     FAKE_CALL();
     (void)flags;
     *to = (cu_ptr)(uintptr_t)at;
+    return CU_SUCCESS;
+}
+
+/* Memory that the driver did not give: by whole pages here, none of them twice. */
+cu_result cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags)
+{
+    FAKE_CALL();
+    cu_ptr where = (cu_ptr)(uintptr_t)at;
+    cu_result result = CU_SUCCESS;
+    int device = fake_current("cuMemHostRegister")->device;
+    fake_not_captured("cuMemHostRegister");
+    if (where % 4096 || bytes % 4096 || bytes == 0 || flags & ~7u)
+        return CU_INVALID_VALUE;
+    (void)pthread_mutex_lock(&fake_lock);
+    for (unsigned i = 0; i < RANGES; i++)
+        if (ranges[i].kind == REGISTERED && where < ranges[i].at + ranges[i].bytes &&
+            ranges[i].at < where + bytes)
+            result = CU_ALREADY_REGISTERED;
+    if (result == CU_SUCCESS)
+        (void)add(REGISTERED, where, bytes, -1, device);
+    (void)pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+cu_result cuMemHostUnregister(void *at)
+{
+    (void)fake_current("cuMemHostUnregister");
+    (void)pthread_mutex_lock(&fake_lock);
+    unsigned i = find((cu_ptr)(uintptr_t)at, 1u << REGISTERED);
+    if (i == RANGES)
+        fake_misuse("cuMemHostUnregister of what is not registered");
+    ranges[i].kind = FREE;
+    fake_hold(FAKE_MEMORY, -1);
+    (void)pthread_mutex_unlock(&fake_lock);
     return CU_SUCCESS;
 }
 

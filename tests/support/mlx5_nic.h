@@ -28,7 +28,9 @@ struct nic_queue {
     uint32_t number;
     _Alignas(64) uint32_t record;
     _Alignas(64) uint64_t doorbell;
-    _Alignas(64) unsigned char done[64];
+    _Alignas(64) uint32_t taken; /* record of the completion queue */
+    unsigned char *done;
+    uint32_t cqes;
     uint32_t next;  /* the next entry */
     uint32_t error; /* a queue that failed stands still */
     struct nic_queue *after;
@@ -86,14 +88,18 @@ static inline struct nic_queue *nic_add_queue(struct nic *nic, uint32_t blocks)
     if (!queue)
         return NULL;
     memset(queue, 0, sizeof *queue);
+    queue->blocks = blocks;
+    queue->cqes = 2 * blocks;
     queue->entries = aligned_alloc(64, (size_t)blocks * NIC_BLOCK);
-    if (!queue->entries) {
+    queue->done = aligned_alloc(64, (size_t)queue->cqes * 64);
+    if (!queue->entries || !queue->done) {
+        free(queue->entries);
+        free(queue->done);
         free(queue);
         return NULL;
     }
     memset(queue->entries, 0, (size_t)blocks * NIC_BLOCK);
-    memset(queue->done, 0xff, sizeof queue->done);
-    queue->blocks = blocks;
+    memset(queue->done, 0xff, (size_t)queue->cqes * 64);
     queue->number = 0x00a000u + nic->nqueues++;
     queue->after = nic->queues;
     nic->queues = queue;
@@ -105,6 +111,7 @@ static inline void nic_clear(struct nic *nic)
     for (struct nic_queue *queue = nic->queues; queue;) {
         struct nic_queue *after = queue->after;
         free(queue->entries);
+        free(queue->done);
         free(queue);
         queue = after;
     }
@@ -160,17 +167,23 @@ static inline const char *nic_execute(struct nic *nic, struct nic_queue *queue)
     return nic_write(nic, entry);
 }
 
-/* The collapsed queue's one entry: what is done so far. op: 0, or 0xd for an error. */
-static inline void nic_complete(struct nic_queue *queue, uint32_t op)
+/* Of the last entry, into its place. op: 0, or 0xd for an error. */
+static inline const char *nic_complete(struct nic_queue *queue, uint32_t op)
 {
-    unsigned char word[8] = {0};
-    uint32_t last = queue->next - 1;
+    unsigned char word[8] = {0}, record[4];
+    uint32_t last = queue->next - 1, at = last % queue->cqes;
+    uint32_t taken = __atomic_load_n(&queue->taken, __ATOMIC_ACQUIRE);
     uint64_t value;
+    memcpy(record, &taken, sizeof record);
+    if (((queue->next - nic_be32(record)) & 0xffffff) > queue->cqes)
+        return "more than its completion queue holds";
     word[4] = (unsigned char)(last >> 8);
     word[5] = (unsigned char)last;
-    word[7] = (unsigned char)(op << 4);
+    word[7] = (unsigned char)(op << 4 | (last / queue->cqes & 1));
     memcpy(&value, word, sizeof value);
-    __atomic_store_n((uint64_t *)(void *)(queue->done + 56), value, __ATOMIC_RELEASE);
+    __atomic_store_n((uint64_t *)(void *)(queue->done + (size_t)at * 64 + 56), value,
+                     __ATOMIC_RELEASE);
+    return NULL;
 }
 
 /* Some of what is posted; 1: something was done. */
@@ -189,11 +202,12 @@ static inline int nic_serve_queue(struct nic *nic, struct nic_queue *queue)
         wrong = nic_execute(nic, queue);
         queue->next++;
         nic->entries++;
+        const char *full = nic_complete(queue, wrong ? 0xd : 0);
+        wrong = wrong ? wrong : full;
     }
     if (wrong)
         nic->complaint = wrong;
     queue->error = wrong != NULL;
-    nic_complete(queue, wrong ? 0xd : 0);
     return 1;
 }
 

@@ -44,6 +44,10 @@ _Static_assert(CU_STREAM_NONBLOCKING == CU_STREAM_NON_BLOCKING, "");
 _Static_assert(CU_EVENT_NO_TIMING == CU_EVENT_DISABLE_TIMING, "");
 _Static_assert(CU_HOST_PORTABLE == CU_MEMHOSTALLOC_PORTABLE, "");
 _Static_assert(CU_HOST_MAPPED == CU_MEMHOSTALLOC_DEVICEMAP, "");
+_Static_assert(CU_REGISTER_PORTABLE == CU_MEMHOSTREGISTER_PORTABLE, "");
+_Static_assert(CU_REGISTER_MAPPED == CU_MEMHOSTREGISTER_DEVICEMAP, "");
+_Static_assert(CU_REGISTER_IO == CU_MEMHOSTREGISTER_IOMEMORY, "");
+_Static_assert(CU_ALREADY_REGISTERED == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "");
 _Static_assert(CU_IPC_LAZY_PEER == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, "");
 _Static_assert(CU_WAIT_GEQ == CU_STREAM_WAIT_VALUE_GEQ, "");
 _Static_assert(CU_CAPTURE_NONE == CU_STREAM_CAPTURE_STATUS_NONE, "");
@@ -100,13 +104,13 @@ static const char *const ours[] = {
 };
 
 static const char *const theirs[] = {
-    NAME(cuDeviceGetUuid),    NAME(cuCtxPushCurrent),  NAME(cuCtxPopCurrent),
-    NAME(cuMemAlloc),         NAME(cuMemFree),         NAME(cuIpcOpenMemHandle),
-    NAME(cuStreamDestroy),    NAME(cuEventDestroy),    NAME(cuMemHostGetDevicePointer),
-    NAME(cuStreamBatchMemOp), NAME(cuMemcpyAsync),     NAME(cuDevicePrimaryCtxRelease),
-    NAME(cuLaunchKernel),     NAME(cuIpcGetMemHandle), NAME(cuMemsetD8Async),
-    NAME(cuModuleLoadData),   NAME(cuStreamWaitEvent), NAME(cuMulticastCreate),
-    NAME(cuMulticastBindMem), NAME(cuMemcpyBatchAsync)};
+    NAME(cuDeviceGetUuid),    NAME(cuCtxPushCurrent),   NAME(cuCtxPopCurrent),
+    NAME(cuMemAlloc),         NAME(cuMemFree),          NAME(cuIpcOpenMemHandle),
+    NAME(cuStreamDestroy),    NAME(cuEventDestroy),     NAME(cuMemHostGetDevicePointer),
+    NAME(cuStreamBatchMemOp), NAME(cuMemcpyAsync),      NAME(cuDevicePrimaryCtxRelease),
+    NAME(cuLaunchKernel),     NAME(cuIpcGetMemHandle),  NAME(cuMemsetD8Async),
+    NAME(cuModuleLoadData),   NAME(cuStreamWaitEvent),  NAME(cuMulticastCreate),
+    NAME(cuMulticastBindMem), NAME(cuMemcpyBatchAsync), NAME(cuMemHostRegister)};
 
 int main(void)
 {

@@ -2,6 +2,9 @@
 /* ctest: threads */
 /* Calls on the stand-in for the CUDA driver: alone, mixed, captured and replayed. That every
  * collective is right on it is what tests/cli/gpu.sh runs. */
+#include "cuda_comm.h"
+#include "cuda_nic.h"
+#include "cuda_pages.h"
 #include "test_cuda_graphs.h"
 #include "test_fixture.h"
 #include "test_suite.h"
@@ -193,6 +196,64 @@ START_TEST(test_device)
 }
 END_TEST
 
+/* Memory that others allocated: each page is registered once, and given back. */
+START_TEST(test_pages)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_cuda *cuda = NULL;
+    cu_handle context;
+    uint64_t one, other;
+    char *memory = aligned_alloc(4096, 5 * 4096);
+    ck_assert_msg(peal_cuda_open(ctx, fake_path(), &diag, &cuda) == PEAL_OK, "%s", diag.text);
+    ck_assert_int_eq(cuda->call.context_retain(&context, 0), CU_SUCCESS);
+    ck_assert_int_eq(cuda->call.context_push(context), CU_SUCCESS);
+    struct cuda_pages pages = {.cuda = cuda};
+    ck_assert_int_eq(cuda_pages_map(&pages, memory + 100, 8, 1, &one, &diag), PEAL_OK);
+    ck_assert_int_eq(cuda_pages_map(&pages, memory + 4000, 96, 0, &other, &diag), PEAL_OK);
+    ck_assert_uint_eq(other - one, 3900);
+    ck_assert_ptr_null(pages.runs->next);
+    ck_assert_int_eq(cuda_pages_map(&pages, memory + 4096, 2 * 4096, 0, &one, &diag), PEAL_OK);
+    ck_assert_int_eq(cuda_pages_map(&pages, memory + 3 * 4096 - 4, 4, 0, &other, &diag), PEAL_OK);
+    ck_assert_uint_eq(other - one, 2 * 4096 - 4);
+    /* Of what is there in part, no driver makes one piece. */
+    ck_assert_int_eq(cuda_pages_map(&pages, memory + 2 * 4096, 2 * 4096, 0, &one, &diag),
+                     PEAL_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(diag.text, "cuMemHostRegister"));
+    cuda_pages_free(&pages);
+    ck_assert_int_eq(cuda_pages_map(&pages, memory, 5 * 4096, 0, &one, &diag), PEAL_OK);
+    cuda_pages_free(&pages);
+    ck_assert_int_eq(cuda->call.context_pop(&context), CU_SUCCESS);
+    ck_assert_int_eq(cuda->call.context_release(0), CU_SUCCESS);
+    peal_cuda_close(cuda);
+    free(memory);
+}
+END_TEST
+
+/* What makes queue pairs for kernels, as far as it comes without a NIC: it says what is missing,
+ * and leaves nothing behind. */
+START_TEST(test_no_nic)
+{
+    char why[128] = "";
+    void *nic = NULL;
+    peal_world *world = NULL;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    peal_table *table = plan_for(ctx, PEAL_ALLGATHER, "direct", 0);
+    params.ranks = RANKS;
+    ck_assert_int_eq(peal_world_create(ctx, &params, table, &diag, &world), PEAL_OK);
+    struct peal_comm host = {.world = world};
+    static struct peal_cuda_comm comm;
+    comm.ctx = ctx;
+    comm.host = &host;
+    ck_assert_int_ne(cuda_nic_mlx5.open(&comm, table, &nic, why, sizeof why), 0);
+    ck_assert_ptr_null(nic);
+    ck_assert_msg(strstr(why, "not joined") || strstr(why, "libmlx5") || strstr(why, "mlx5dv.h"),
+                  "%s", why);
+    peal_world_destroy(world);
+    peal_table_destroy(table);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cuda");
@@ -200,6 +261,8 @@ int main(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, test_no_driver);
     tcase_add_test(tests, test_device);
+    tcase_add_test(tests, test_pages);
+    tcase_add_test(tests, test_no_nic);
     tcase_add_loop_test(tests, test_mixed, 0, 3);
     tcase_add_loop_test(tests, test_queued, 0, 3);
     tcase_add_loop_test(tests, test_replay, 0, 6);

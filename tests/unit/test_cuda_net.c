@@ -35,6 +35,8 @@ static struct {
     peal_id id;
     peal_meeting *meeting;
     const char *rdma;
+    int zero_sm;
+    uint32_t queues;
     uint32_t sockets;
     uint32_t timeout_ms;
     void (*body)(struct member *self);
@@ -44,13 +46,16 @@ static struct {
 
 static const peal_collective collectives[] = {PEAL_ALLREDUCE, PEAL_ALLGATHER, PEAL_ALLTOALL};
 
-static peal_table *table_of(peal_fabric *fabric, peal_collective collective)
+static peal_table *table_of(peal_fabric *fabric, peal_collective collective, int zero_sm,
+                            int posted)
 {
     static const uint32_t group[RANKS] = {0, 1, 8, 9};
     peal_diag diag = PEAL_DIAG_INIT;
     peal_request request = PEAL_REQUEST_INIT;
     peal_table *table;
     request.collective = collective;
+    request.zero_sm = zero_sm && collective != PEAL_ALLREDUCE;
+    request.move_engine[PEAL_LINK_NET] = posted ? PEAL_ENGINE_IBGDA + 1 : 0;
     request.ranks = request.group_size = RANKS;
     request.group = group;
     request.min_bytes = 8;
@@ -61,10 +66,26 @@ static peal_table *table_of(peal_fabric *fabric, peal_collective collective)
     return table;
 }
 
+/* One slot, whose tiles go out to all before the next one is in it. */
+static const char slots_text[] =
+    "peal-table 1 plan broadcast ranks 4 root 0 bytes 8..8388608 algorithm slots channels 1 chunks "
+    "1 "
+    "tile 4096 semaphores 2 region scratch width 1 depth 1 slot 4096 "
+    "link r0 -> r2 net link r0 -> r1 nvlink direct link r0 -> r3 net "
+    "link r1 -> r0 nvlink direct link r2 -> r0 net link r3 -> r0 net "
+    "rank 0 host 0 lane pre wait r1.0 wait r2.0 wait r3.0 body "
+    "copy c0: in[0] -> s0[0] ce e0 await e0 delivered "
+    "put c0: s0[0] -> r2.out[0]@1 rdma e1 signal r2.1 rdma after e1 "
+    "put c0: s0[0] -> r3.out[0]@3 rdma e3 signal r3.1 rdma after e3 "
+    "put c0: s0[0] -> r1.out[0]@2 ce e2 signal r1.1 ce after e2 "
+    "await e3 free await e1 free await e2 delivered copy c0: in[0] -> out[0] ce e4 "
+    "await e4 delivered rank 1 host 0 lane pre signal r0.0 ce body wait r0.1 "
+    "rank 2 host 1 lane pre signal r0.0 rdma body wait r0.1 "
+    "rank 3 host 1 lane pre signal r0.0 rdma body wait r0.1";
+
 static int64_t blocks; /* before a test */
 
-/* Of all tests of a case; they are processes of their own. */
-static void set_up(void)
+static void plan_all(int zero_sm, int posted)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_fabric *fabric;
@@ -72,14 +93,38 @@ static void set_up(void)
     ctx = test_ctx(&heap);
     memset(&team, 0, sizeof team);
     ck_assert_msg(peal_fabric_load(ctx, path, &diag, &fabric) == PEAL_OK, "%s", diag.text);
-    team.table = table_of(fabric, collectives[0]);
+    team.table = table_of(fabric, collectives[0], zero_sm, posted);
     for (unsigned i = 1; i < 3; i++) {
-        peal_table *other = table_of(fabric, collectives[i]);
+        peal_table *other = table_of(fabric, collectives[i], zero_sm, posted);
         ck_assert_int_eq(peal_table_join(team.table, other, NULL), PEAL_OK);
         peal_table_destroy(other);
     }
     peal_fabric_destroy(fabric);
+    if (zero_sm) {
+        peal_table *slots;
+        ck_assert_msg(peal_table_assemble(ctx, slots_text, sizeof slots_text - 1, "slots", &diag,
+                                          &slots) == PEAL_OK,
+                      "%s", diag.text);
+        ck_assert_int_eq(peal_table_join(team.table, slots, NULL), PEAL_OK);
+        peal_table_destroy(slots);
+    }
     ck_assert_int_eq(peal_table_verify(team.table, NULL, NULL, NULL, NULL), PEAL_OK);
+}
+
+/* Of all tests of a case; they are processes of their own. */
+static void set_up(void)
+{
+    plan_all(0, 0);
+}
+
+static void set_up_zero(void)
+{
+    plan_all(1, 0);
+}
+
+static void set_up_posted(void)
+{
+    plan_all(0, 1);
 }
 
 static void set_up_threads(void)
@@ -122,6 +167,8 @@ static peal_status join(struct member *self, peal_diag *diag)
     params.rdma = team.rdma;
     device.device = self->rank % 2;
     device.heap_bytes = 64u << 20;
+    device.zero_sm = team.zero_sm;
+    device.queues = team.queues;
     peal_status status = peal_world_join(ctx, &params, team.table, diag, &self->world);
     return status == PEAL_OK ? peal_cuda_comm_create(team.cuda, self->world, team.table, self->rank,
                                                      &device, diag, &self->comm)
@@ -195,8 +242,9 @@ struct what {
     peal_collective collective;
     uint32_t count; /* of a block */
     uint32_t salt;
-    int symmetric;
+    int how;
 };
+enum { SYMMETRIC = 1, ZERO_SM = 2 };
 
 static uint32_t in_blocks(const struct what *what)
 {
@@ -205,13 +253,15 @@ static uint32_t in_blocks(const struct what *what)
 
 static uint32_t out_blocks(const struct what *what)
 {
-    return what->collective == PEAL_ALLREDUCE ? 1 : RANKS;
+    return what->collective == PEAL_ALLREDUCE || what->collective == PEAL_BROADCAST ? 1 : RANKS;
 }
 
 /* Element `index` of a rank's output, from what all ranks have put in. */
 static uint32_t wanted(const struct what *what, uint32_t rank, uint32_t index)
 {
     uint32_t from = what->count ? index / what->count : 0, sum = 0;
+    if (what->collective == PEAL_BROADCAST)
+        return value_of(0, index, what->salt);
     if (what->collective == PEAL_ALLGATHER)
         return value_of(from, index % what->count, what->salt);
     if (what->collective == PEAL_ALLTOALL)
@@ -233,11 +283,11 @@ static void prepare(struct member *self, const struct what *what)
     uint32_t in = in_blocks(what) * what->count;
     for (uint32_t i = 0; i < in; i++)
         self->host[i] = value_of(self->rank, i, what->salt);
-    copy(self, what->symmetric ? self->in : self->own_in, self->host, 4 * (size_t)in);
+    copy(self, what->how & SYMMETRIC ? self->in : self->own_in, self->host, 4 * (size_t)in);
     uint32_t out = out_blocks(what) * what->count + 1; /* one is behind it */
     out = out < MOST ? out : MOST;
     memset(self->host, 0xee, 4 * (size_t)out);
-    copy(self, what->symmetric ? self->out : self->own_out, self->host, 4 * (size_t)out);
+    copy(self, what->how & SYMMETRIC ? self->out : self->own_out, self->host, 4 * (size_t)out);
 }
 
 static peal_status enqueue(struct member *self, const struct what *what, peal_diag *diag)
@@ -246,15 +296,18 @@ static peal_status enqueue(struct member *self, const struct what *what, peal_di
     call.collective = what->collective;
     call.dtype = PEAL_UINT32;
     call.count = what->count;
-    call.in = what->symmetric ? (void *)self->in : self->own_in;
-    call.out = what->symmetric ? (void *)self->out : self->own_out;
+    call.in = what->how & SYMMETRIC ? (void *)self->in : self->own_in;
+    call.out = what->how & SYMMETRIC ? (void *)self->out : self->own_out;
+    call.symmetric = what->how == (ZERO_SM | SYMMETRIC);
+    call.zero_sm = (what->how & ZERO_SM) != 0;
     return peal_cuda_enqueue(self->comm, &call, self->stream, diag);
 }
 
 static void compare(struct member *self, const struct what *what)
 {
     uint32_t out = out_blocks(what) * what->count, guard = out < MOST;
-    copy(self, self->host, what->symmetric ? self->out : self->own_out, 4 * (size_t)(out + guard));
+    copy(self, self->host, what->how & SYMMETRIC ? self->out : self->own_out,
+         4 * (size_t)(out + guard));
     for (uint32_t i = 0; i < out && !self->problem[0]; i++)
         SAY(self, self->host[i] == wanted(what, self->rank, i),
             "%s of %u, salt %u: element %u is %#x, not %#x", peal_collective_name(what->collective),
@@ -319,31 +372,39 @@ static void *capture(struct member *self, void *context, const struct what *call
     return exec;
 }
 
-/* An odd number of calls, so that what it captured meets both parities; the last one is looked at.
- * Its output is told anew, or found anew, in each of them. */
-static void replay_body(struct member *self)
+/* Captured, and replayed with other inputs of the last one, which is looked at and now and then
+ * made beside it, too. */
+static void replay(struct member *self, struct what *calls, unsigned count, unsigned beside)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    struct what calls[3] = {{PEAL_ALLREDUCE, 4099, 0, 1}, {PEAL_ALLTOALL, 33, 0, 1}, {0, 0, 0, 1}};
+    struct what *last = &calls[count - 1];
     void *context = NULL;
-    calls[2] = (struct what){PEAL_ALLGATHER, 30001, 0, 1};
     SAY(self, graphs.retain(&context, (int)(self->rank % 2)) == 0, "no context");
     /* A thread that captures forbids others what captures do not allow. */
     (void)pthread_barrier_wait(&team.meet);
-    void *exec = capture(self, context, calls, 3);
+    void *exec = capture(self, context, calls, count);
     (void)pthread_barrier_wait(&team.meet);
     for (uint32_t i = 0; i < 5; i++) {
-        calls[2].salt = i;
-        prepare(self, &calls[2]);
+        last->salt = i;
+        prepare(self, last);
         (void)graphs.push(context);
         SAY(self, graphs.launch(exec, self->stream) == 0, "no launch");
         (void)graphs.pop(&context);
-        if (i % 3 == 0) /* and one beside it */
-            SAY_OK(self, enqueue(self, &calls[2], &diag), diag);
-        compare(self, &calls[2]);
+        if (i % beside == 0)
+            SAY_OK(self, enqueue(self, last, &diag), diag);
+        compare(self, last);
     }
     (void)graphs.drop_exec(exec);
     (void)graphs.release((int)(self->rank % 2));
+}
+
+/* An odd number of calls, so that what it captured meets both parities. Their output is told anew,
+ * or found anew, in each of them. */
+static void replay_body(struct member *self)
+{
+    struct what calls[3] = {
+        {PEAL_ALLREDUCE, 4099, 0, 1}, {PEAL_ALLTOALL, 33, 0, 1}, {PEAL_ALLGATHER, 30001, 0, 1}};
+    replay(self, calls, 3, 3);
 }
 
 static peal_cuda_comm_info info_of(struct member *self)
@@ -498,42 +559,135 @@ START_TEST(test_broken)
 }
 END_TEST
 
-/* Streams do not reach other hosts. */
-static void *zero_main(void *user)
+/* ---- without an SM: copies within a host, the service thread between them */
+
+/* Of a comm without SMs; of another one every third call has them. */
+static void zero_body(struct member *self)
 {
-    struct member *self = user;
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
-    peal_cuda_params device = PEAL_CUDA_PARAMS_INIT;
-    params.rank = self->rank;
-    params.ranks = RANKS;
-    params.id = &team.id;
-    params.meeting = self->rank ? NULL : team.meeting;
-    params.host = self->rank < 2 ? "left" : "right";
-    params.heap_bytes = 1 << 16;
-    device.heap_bytes = 1u << 20;
-    device.zero_sm = 1;
-    SAY_OK(self, peal_world_join(ctx, &params, team.table, &diag, &self->world), diag);
-    peal_status status = peal_cuda_comm_create(team.cuda, self->world, team.table, self->rank,
-                                               &device, &diag, &self->comm);
-    SAY(self, status == PEAL_ERR_UNSUPPORTED && strstr(diag.text, "on another host"), "%s: %s",
-        peal_status_name(status), diag.text);
-    peal_world_destroy(self->world);
-    return NULL;
+    static const uint32_t counts[] = {1, 7, 4099, 70001};
+    peal_cuda_comm_info info;
+    uint32_t salt = 0;
+    for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (unsigned c = 1; c < 3; c++, salt++)
+            call_once(self, (struct what){collectives[c], counts[i], salt,
+                                          salt % 4 / 2 | (team.zero_sm || salt % 3 ? ZERO_SM : 0)});
+    call_once(self, (struct what){PEAL_BROADCAST, 20001, salt, ZERO_SM | SYMMETRIC});
+    if (!team.zero_sm)
+        call_once(self, (struct what){PEAL_ALLREDUCE, 4099, salt, 1});
+    info = info_of(self);
+    SAY(self, info.zero_sm == (team.zero_sm ? 9 : 6), "%u calls without an SM",
+        (unsigned)info.zero_sm);
+    SAY(self, ((info.stand_ins & 1u << PEAL_ENGINE_RDMA) != 0) == (team.rdma != NULL),
+        "stand-ins %#x", info.stand_ins);
 }
 
-START_TEST(test_zero_sm)
+/* Back to back, on several queues, between calls of kernels. */
+static void zero_queued_body(struct member *self)
 {
-    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &team.meeting, &team.id), PEAL_OK);
-    for (uint32_t r = 0; r < RANKS; r++) {
-        team.members[r].rank = r;
-        ck_assert_int_eq(pthread_create(&team.members[r].thread, NULL, zero_main, &team.members[r]),
-                         0);
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct what what = {PEAL_ALLGATHER, 5001, 3, 3}, other = {PEAL_ALLREDUCE, 777, 4, 0};
+    prepare(self, &other);
+    prepare(self, &what);
+    for (uint32_t i = 0; i < 12; i++) {
+        SAY_OK(self, enqueue(self, &what, &diag), diag);
+        if (i % 3 == 0)
+            SAY_OK(self, enqueue(self, &other, &diag), diag);
     }
-    for (uint32_t r = 0; r < RANKS; r++) {
-        (void)pthread_join(team.members[r].thread, NULL);
-        ck_assert_msg(!team.members[r].problem[0], "rank %u: %s", r, team.members[r].problem);
+    compare(self, &what);
+    compare(self, &other);
+}
+
+/* Two programs a graph. */
+static void zero_replay_body(struct member *self)
+{
+    struct what calls[2] = {{PEAL_ALLTOALL, 33, 0, 3}, {PEAL_ALLGATHER, 30001, 0, 3}};
+    replay(self, calls, 2, 2);
+}
+
+static const struct what zero_small = {PEAL_ALLGATHER, 5000, 1, 3};
+
+/* Rank 2 does not come, and the streams come to their end. */
+static void zero_late_body(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    call_once(self, zero_small);
+    if (self->rank != 2)
+        SAY_OK(self, enqueue(self, &zero_small, &diag), diag);
+    await_end(self);
+    expect_end(self, PEAL_ERR_TIMEOUT, PEAL_ERR_PEER, "waited 700 ms");
+}
+
+static void zero_broken_body(struct member *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    for (unsigned i = 0; i < 1000 && peal_cuda_comm_error(self->comm, &diag) == PEAL_OK; i++) {
+        (void)!enqueue(self, &zero_small, &diag);
+        (void)!peal_cuda_stream_wait(self->comm, self->stream, &diag);
     }
+    expect_end(self, PEAL_ERR_PEER, PEAL_ERR_PEER, "a queue pair failed");
+}
+
+/* By TCP and by RDMA. */
+START_TEST(test_zero)
+{
+    team.zero_sm = 1;
+    run(zero_body, _i ? NULL : "off", 2, 60000);
+    ck_assert(!_i || fake.works > 0);
+}
+END_TEST
+
+START_TEST(test_zero_calls)
+{
+    run(zero_body, NULL, 1, 60000);
+}
+END_TEST
+
+START_TEST(test_zero_queued)
+{
+    team.queues = 3;
+    run(zero_queued_body, _i ? NULL : "off", 3, 60000);
+}
+END_TEST
+
+START_TEST(test_zero_replay)
+{
+    load_graphs(&graphs);
+    team.queues = 2 * (uint32_t)_i;
+    run(zero_replay_body, _i ? NULL : "off", 1, 60000);
+}
+END_TEST
+
+START_TEST(test_zero_late)
+{
+    run(zero_late_body, NULL, 1, 700);
+}
+END_TEST
+
+START_TEST(test_zero_broken)
+{
+    fake.break_at = 40;
+    run(zero_broken_body, NULL, 1, 60000);
+}
+END_TEST
+
+/* ---- posted to NICs by kernels: a pair for each lane and peer, joined with the one over there */
+
+static void posted_body(struct member *self)
+{
+    peal_cuda_comm_info info = info_of(self);
+    SAY(self, info.engines & 1u << PEAL_ENGINE_IBGDA && info.stand_ins & 1u << PEAL_ENGINE_IBGDA,
+        "engines %#x, stand-ins %#x", info.engines, info.stand_ins);
+    sizes_body(self);
+}
+
+START_TEST(test_posted)
+{
+    void (*joins)(int) = NULL;
+    load_graphs(&graphs);
+    find(&graphs, "peal_stand_in_joins", &joins);
+    joins(1);
+    run(posted_body, "off", 1, 60000);
+    joins(0);
 }
 END_TEST
 
@@ -648,6 +802,20 @@ int main(void)
     tcase_add_test(tests, test_late);
     tcase_add_test(tests, test_abort);
     tcase_add_loop_test(tests, test_broken, 0, 2);
-    tcase_add_test(tests, test_zero_sm);
+    tests = tcase_create("zero");
+    tcase_add_unchecked_fixture(tests, set_up_zero, tear_down);
+    tcase_add_checked_fixture(tests, set_up_threads, tear_down_threads);
+    tcase_add_loop_test(tests, test_zero, 0, 2);
+    tcase_add_test(tests, test_zero_calls);
+    tcase_add_loop_test(tests, test_zero_queued, 0, 2);
+    tcase_add_loop_test(tests, test_zero_replay, 0, 2);
+    tcase_add_test(tests, test_zero_late);
+    tcase_add_test(tests, test_zero_broken);
+    suite_add_tcase(suite, tests);
+    tests = tcase_create("posted");
+    tcase_add_unchecked_fixture(tests, set_up_posted, tear_down);
+    tcase_add_checked_fixture(tests, set_up_threads, tear_down_threads);
+    tcase_add_test(tests, test_posted);
+    suite_add_tcase(suite, tests);
     return run_suite(suite, CK_FORK_GETENV);
 }

@@ -453,8 +453,9 @@ static int emulator_finds(const struct bug *bug, unsigned first, unsigned seeds,
     return status != 0;
 }
 
-/* -1: there is no such program. */
-static int sanitizer_finds(const struct bug *bug)
+/* Goes on beside this process. 0: there is no such program. Its report is read by nobody: no names
+ * are looked up for it. */
+static pid_t sanitizer_begin(const struct bug *bug)
 {
     char program[4096], number[16], work[16];
     const char *build = getenv("PEAL_BUILD");
@@ -462,18 +463,26 @@ static int sanitizer_finds(const struct bug *bug)
     (void)snprintf(number, sizeof number, "%d", bug->number);
     (void)snprintf(work, sizeof work, "%d", bug->work);
     if (access(program, X_OK) != 0)
-        return -1;
+        return 0;
     (void)fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
         (void)alarm(60);
-        (void)setenv("TSAN_OPTIONS", "halt_on_error=1 exitcode=66 report_bugs=1", 1);
+        (void)setenv("TSAN_OPTIONS", "halt_on_error=1 exitcode=66 report_bugs=1 symbolize=0", 1);
         if (!freopen("/dev/null", "w", stderr))
             _exit(3);
         (void)execl(program, program, number, work, (char *)NULL);
         _exit(3);
     }
+    return child;
+}
+
+/* -1: there was no such program. */
+static int sanitizer_finds(pid_t child)
+{
     int status;
+    if (child == 0)
+        return -1;
     if (waitpid(child, &status, 0) != child)
         exit(1);
     return WIFEXITED(status) && WEXITSTATUS(status) == RACE;
@@ -494,10 +503,10 @@ static int model_finds(int bug)
 
 /* What an error does is up to the operating system's schedule too: whoever looks for one that
  * nobody else can find goes on with other seeds. */
-static int emulator_hunts(const struct bug *bug, unsigned rounds, char *text, size_t bytes)
+static int emulator_hunts(const struct bug *bug, char *text, size_t bytes)
 {
     int wrong = 0;
-    for (unsigned i = 0; i < rounds && !wrong; i++)
+    for (unsigned i = 1; i < ROUNDS && !wrong; i++)
         wrong = emulator_finds(bug, 1 + i * SEEDS, SEEDS, text, bytes);
     return wrong;
 }
@@ -507,9 +516,10 @@ START_TEST(without_an_error_none_complains)
     char problem[1024];
     for (int work = 0; work < WORKS; work++) {
         struct bug none = {.number = 0, .work = work};
+        pid_t sanitizer = sanitizer_begin(&none);
         ck_assert_msg(!emulator_finds(&none, 1, 6, problem, sizeof problem), "%s: %s",
                       works[work].name, problem);
-        ck_assert_msg(sanitizer_finds(&none) != 1, "%s: a race", works[work].name);
+        ck_assert_msg(sanitizer_finds(sanitizer) != 1, "%s: a race", works[work].name);
     }
     for (size_t i = 0; i < LITMUS_COUNT; i++) {
         uint32_t states;
@@ -526,9 +536,12 @@ START_TEST(every_error_is_found)
     printf("%-64s %-10s %-10s %-6s how\n", "error", "sanitizer", "emulator", "model");
     for (size_t i = 0; i < BUGS; i++) {
         char how[1024];
-        int raced = sanitizer_finds(&bugs[i]);
+        pid_t child = sanitizer_begin(&bugs[i]);
         int modelled = model_finds(bugs[i].number);
-        int wrong = emulator_hunts(&bugs[i], raced > 0 || modelled ? 1 : ROUNDS, how, sizeof how);
+        int wrong = emulator_finds(&bugs[i], 1, SEEDS, how, sizeof how);
+        int raced = sanitizer_finds(child);
+        if (!wrong && !modelled && raced <= 0)
+            wrong = emulator_hunts(&bugs[i], how, sizeof how);
         how[wrong ? 70 : 0] = '\0';
         printf("%2d %-61s %-10s %-10s %-6s %s\n", bugs[i].number, bugs[i].what,
                raced > 0    ? "found"

@@ -30,7 +30,8 @@ struct queues {
     _Alignas(64) unsigned char entries[8][64];
     uint32_t record;
     uint64_t doorbell;
-    _Alignas(64) unsigned char done[64];
+    uint32_t taken;
+    _Alignas(64) unsigned char done[16][64];
     struct dev_mlx5_queue queue;
 };
 
@@ -43,11 +44,13 @@ static void make(struct queues *q)
     q->queue.done = (uintptr_t)q->done;
     q->queue.number = 0xabc123;
     q->queue.blocks = 8;
+    q->queue.taken = (uintptr_t)&q->taken;
+    q->queue.cqes = 16;
     memset(q->done, 0xff, sizeof q->done); /* as the host leaves it: nothing is done */
 }
 
 #if defined(PEAL_HAVE_MLX5DV)
-#include <infiniband/mlx5dv.h>
+#include "cuda_mlx5.h"
 
 /* As a driver that uses the setters would. */
 static void wanted(unsigned char *block, uint16_t index, uint8_t opcode, uint32_t immediate,
@@ -105,21 +108,90 @@ START_TEST(test_signal)
 }
 END_TEST
 
+static void complete(struct queues *q, uint32_t at, uint16_t entry, uint8_t opcode)
+{
+    struct mlx5_cqe64 *cqe = (struct mlx5_cqe64 *)(void *)q->done[at];
+    cqe->wqe_counter = htobe16(entry);
+    cqe->op_own = (uint8_t)(opcode << 4 | 1);
+}
+
+/* Each entry's completion in its place, what is older told by its number; or one for all. */
 START_TEST(test_completion)
 {
     struct queues q;
     int failed = 0;
     make(&q);
-    ck_assert_uint_eq(dev_mlx5_finished(&q.queue, &failed), 0);
+    q.queue.posted = 4;
+    ck_assert_uint_eq(dev_mlx5_finished(&q.queue, 3, &failed), 0);
     ck_assert_int_eq(failed, 0);
-    struct mlx5_cqe64 *cqe = (struct mlx5_cqe64 *)(void *)q.done;
-    cqe->wqe_counter = htobe16(41);
-    cqe->op_own = MLX5_CQE_REQ << 4 | 1;
-    ck_assert_uint_eq(dev_mlx5_finished(&q.queue, &failed), 42);
+    complete(&q, 2, 2, MLX5_CQE_REQ);
+    ck_assert_uint_eq(dev_mlx5_count(&q.queue, dev_mlx5_finished(&q.queue, 3, &failed)), 3);
+    ck_assert_uint_eq(dev_mlx5_finished(&q.queue, 4, &failed), 0);
+    q.queue.posted = 22; /* the 19th is awaited, whose place the 3rd had */
+    ck_assert_uint_eq(dev_mlx5_count(&q.queue, dev_mlx5_finished(&q.queue, 19, &failed)), 3);
+    complete(&q, 2, 18, MLX5_CQE_REQ);
+    ck_assert_uint_eq(dev_mlx5_count(&q.queue, dev_mlx5_finished(&q.queue, 19, &failed)), 19);
+    complete(&q, 3, 19, MLX5_CQE_REQ_ERR);
+    (void)dev_mlx5_finished(&q.queue, 19, &failed);
     ck_assert_int_eq(failed, 0);
-    cqe->op_own = MLX5_CQE_REQ_ERR << 4;
-    (void)dev_mlx5_finished(&q.queue, &failed);
+    (void)dev_mlx5_finished(&q.queue, 20, &failed);
     ck_assert_int_eq(failed, 1);
+    q.queue.cqes = 1;
+    complete(&q, 0, 41, MLX5_CQE_REQ);
+    ck_assert_uint_eq(dev_mlx5_finished(&q.queue, 7, &failed), 42);
+    ck_assert_int_eq(failed, 0);
+}
+END_TEST
+
+/* What mlx5dv_init_obj says of a queue pair, taken for what kernels know, or refused. */
+START_TEST(test_queue_pair)
+{
+    static unsigned char blocks[64 * 64], completions[256 * 64], page[64];
+    static uint32_t records[2], cq_records[2];
+    struct mlx5dv_qp qp = {
+        .dbrec = records, .sq = {.buf = blocks, .wqe_cnt = 64, .stride = 64}, .bf = {.reg = page}};
+    struct mlx5dv_cq cq = {.buf = completions, .dbrec = cq_records, .cqe_cnt = 256, .cqe_size = 64};
+    struct mlx5_places places;
+    ck_assert(cuda_mlx5_fits(&qp, &cq));
+    cuda_mlx5_places(&qp, &cq, &places);
+    ck_assert(places.entries == blocks && places.entries_bytes == sizeof blocks);
+    ck_assert(places.done == completions && places.done_bytes == sizeof completions);
+    ck_assert(places.record == &records[MLX5_SND_DBR] && places.taken == &cq_records[0]);
+    ck_assert(places.doorbell == page);
+    struct mlx5dv_qp other = qp;
+    other.sq.stride = 128;
+    ck_assert(!cuda_mlx5_fits(&other, &cq));
+    other = qp;
+    other.sq.wqe_cnt = 48;
+    ck_assert(!cuda_mlx5_fits(&other, &cq));
+    other.sq.wqe_cnt = 256; /* more than half of the completions */
+    ck_assert(!cuda_mlx5_fits(&other, &cq));
+    other = qp;
+    other.bf.reg = NULL;
+    ck_assert(!cuda_mlx5_fits(&other, &cq));
+    cq.cqe_size = 128;
+    ck_assert(!cuda_mlx5_fits(&qp, &cq));
+    cq.cqe_size = 64;
+    qp.sq.wqe_cnt = 1 << 15; /* counters of 16 bits */
+    cq.cqe_cnt = 1 << 16;
+    ck_assert(!cuda_mlx5_fits(&qp, &cq));
+}
+END_TEST
+
+/* Consumer indices have 24 bits. */
+START_TEST(test_take)
+{
+    struct queues q;
+    make(&q);
+    dev_mlx5_take(&q.queue, 3);
+    ck_assert_uint_eq(q.taken, 0);
+    dev_mlx5_take(&q.queue, 4);
+    ck_assert_uint_eq(q.taken, htobe32(4));
+    q.queue.told = 0x0fffffe;
+    dev_mlx5_take(&q.queue, 0x1000002);
+    ck_assert_uint_eq(q.taken, htobe32(2));
+    q.queue.taken = 0;
+    dev_mlx5_take(&q.queue, 0x2000000);
 }
 END_TEST
 #endif
@@ -161,6 +233,8 @@ START_TEST(test_nic)
                                    .record = (uintptr_t)&made->record,
                                    .doorbell = (uintptr_t)&made->doorbell,
                                    .done = (uintptr_t)made->done,
+                                   .taken = (uintptr_t)&made->taken,
+                                   .cqes = made->cqes,
                                    .number = made->number,
                                    .blocks = made->blocks};
     struct dev_mlx5_target to = {0x40000, 9, 7};
@@ -168,8 +242,11 @@ START_TEST(test_nic)
     for (uint64_t i = 0; i < 70000 && !nic.complaint; i++) {
         uint32_t at = (uint32_t)(i * 24 % 4000);
         memcpy(here + at, &i, sizeof i);
-        while (queue.posted - dev_mlx5_count(&queue, dev_mlx5_finished(&queue, &failed)) > 6)
+        uint32_t want = queue.posted - 6, count;
+        while ((count = dev_mlx5_count(&queue, dev_mlx5_finished(&queue, want, &failed)),
+                (int32_t)(count - want) < 0 && !nic.complaint))
             (void)nic_serve(&nic);
+        dev_mlx5_take(&queue, count);
         to.address = 0x40000 + at;
         dev_mlx5_put(&queue, (uintptr_t)here + at, &to, sizeof i);
         to.address = 0x40000 + 4088;
@@ -191,7 +268,7 @@ START_TEST(test_nic)
     dev_mlx5_ring(&queue);
     for (int i = 0; i < 100 && !failed; i++) {
         (void)nic_serve(&nic);
-        (void)dev_mlx5_finished(&queue, &failed);
+        (void)dev_mlx5_finished(&queue, queue.posted, &failed);
     }
     ck_assert_int_eq(failed, 1);
     nic_clear(&nic);
@@ -207,6 +284,8 @@ int main(void)
     tcase_add_test(tests, test_number);
     tcase_add_test(tests, test_signal);
     tcase_add_test(tests, test_completion);
+    tcase_add_test(tests, test_take);
+    tcase_add_test(tests, test_queue_pair);
 #endif
     tcase_add_test(tests, test_ring);
     tcase_add_test(tests, test_nic);

@@ -147,7 +147,8 @@ static struct frame_bounds bounds(void)
                                  .received = 5,
                                  .sent = 9,
                                  .acked = 7,
-                                 .out_bytes = 1000};
+                                 .out_bytes = 1000,
+                                 .sems = 3};
 }
 
 static int passes(struct frame frame, struct frame_bounds b)

@@ -301,6 +301,12 @@ static void fake_break(struct fake_pair *self, struct fake_pair *other, enum rdm
 static void fake_write(const struct rdma_work *work)
 {
     uint64_t word;
+    uint32_t half;
+    if (work->bytes == sizeof half && work->to % sizeof half == 0) {
+        memcpy(&half, work->from, sizeof half);
+        __atomic_store_n((uint32_t *)(uintptr_t)work->to, half, __ATOMIC_RELEASE);
+        return;
+    }
     if (work->bytes != sizeof word || work->to % sizeof word) {
         memcpy((char *)(uintptr_t)work->to, work->from, work->bytes);
         return;
