@@ -216,6 +216,17 @@ struct sim_due {
     uint32_t a;
 };
 
+#define SIM_ROWS 8u
+
+/* Events that were noted in the order in which they happen: a ring. */
+struct sim_row {
+    struct sim_due *at;
+    uint32_t first;
+    uint32_t count;
+    uint32_t room; /* a power of two */
+    uint64_t last; /* time of the last one */
+};
+
 struct sim_attached { /* a signal behind a transfer */
     uint32_t sem;
     uint32_t number;
@@ -294,8 +305,10 @@ struct peal_sim {
     uint32_t flows, flow_capacity, flow_free;
     struct sim_attached *attached;
     uint32_t attacheds, attached_capacity, attached_free;
-    struct sim_due *due;
+    struct sim_due *due; /* a heap: what is in no row */
     uint32_t dues, due_capacity;
+    struct sim_row row[SIM_ROWS];
+    struct sim_due next[SIM_ROWS + 1]; /* the first of each row, then of the heap */
     uint64_t order;            /* of the last event */
     uint64_t present;          /* of that which happens now; 0: flows end */
     struct sim_vector32 heap;  /* groups under way, by when their first flow ends */
@@ -359,11 +372,23 @@ void peal_sim_share(struct peal_sim *sim);
 void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint32_t a);
 /* One that got its number before. */
 void peal_sim_push_at(struct peal_sim *sim, const struct sim_due *due);
-struct sim_due peal_sim_pop(struct peal_sim *sim);
+/* What happens next, among `next`; its time is SIM_NEVER if nothing does. */
+uint32_t peal_sim_first(const struct peal_sim *sim);
+struct sim_due peal_sim_pop(struct peal_sim *sim, uint32_t first);
+void peal_sim_dues_open(struct peal_sim *sim);
+void peal_sim_dues_free(struct peal_sim *sim);
 void peal_sim_heap_put(struct peal_sim *sim,
                        uint32_t group); /* or moves it, if its finish changed */
 void peal_sim_heap_remove(struct peal_sim *sim, uint32_t group);
-void peal_sim_append(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t value);
+void peal_sim_append_more(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t value);
+static inline void peal_sim_append(struct peal_sim *sim, struct sim_vector32 *vector,
+                                   uint32_t value)
+{
+    if (vector->count < vector->capacity)
+        vector->at[vector->count++] = value;
+    else
+        peal_sim_append_more(sim, vector, value);
+}
 
 /* ---- sim_record.c: what is kept */
 uint32_t peal_sim_record(struct peal_sim *sim, const struct sim_record *record, uint32_t deps);

@@ -40,9 +40,7 @@ static void flow_over(struct peal_sim *sim, uint32_t group)
 
 static uint64_t next_time(const struct peal_sim *sim)
 {
-    uint64_t time = SIM_NEVER;
-    if (sim->dues)
-        time = sim->due[0].time;
+    uint64_t time = sim->next[peal_sim_first(sim)].time;
     if (sim->heap.count && sim->group[sim->heap.at[0]].finish < time)
         time = sim->group[sim->heap.at[0]].finish;
     return time;
@@ -59,17 +57,17 @@ static void run(struct peal_sim *sim)
             return;
         sim->now = time;
         sim->present = 0;
-        for (;;) {
-            if (sim->status == PEAL_OK && sim->heap.count &&
-                sim->group[sim->heap.at[0]].finish == time) {
+        while (sim->status == PEAL_OK) {
+            if (sim->heap.count && sim->group[sim->heap.at[0]].finish == time) {
                 flow_over(sim, sim->heap.at[0]);
-            } else if (sim->status == PEAL_OK && sim->dues && sim->due[0].time == time) {
-                struct sim_due due = peal_sim_pop(sim);
-                sim->present = due.order;
-                happen(sim, &due);
-            } else {
-                break;
+                continue;
             }
+            uint32_t first = peal_sim_first(sim);
+            if (sim->next[first].time != time)
+                break;
+            struct sim_due due = peal_sim_pop(sim, first);
+            sim->present = due.order;
+            happen(sim, &due);
         }
     }
 }
@@ -147,7 +145,7 @@ static void forget(struct peal_sim *sim)
     FREE(group, sim->needs);
     FREE(flow, sim->flow_capacity);
     FREE(attached, sim->attached_capacity);
-    FREE(due, sim->due_capacity);
+    peal_sim_dues_free(sim);
     free_vector(sim, &sim->heap);
     free_vector(sim, &sim->fresh);
     free_vector(sim, &sim->dirty);
@@ -221,6 +219,7 @@ peal_status peal_simulate(peal_ctx *ctx, const peal_fabric *fabric, const peal_t
     sim->buffer = own.buffer_bytes;
     sim->keep = own.keep;
     sim->round = 1;
+    peal_sim_dues_open(sim);
     sim->last = sim->flow_free = sim->attached_free = SIM_NONE;
     peal_status status = peal_sim_prepare(sim, diag);
     if (status == PEAL_OK) {

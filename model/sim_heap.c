@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two binary heaps: what happens at a known time, and groups of flows by when the first of them
- * ends. The second knows where each group is, so that a changed rate moves it. Ties go by
- * number. */
+/* What happens next: events at a known time, in rows and a binary heap, and a heap of groups of
+ * flows by when the first of them ends, which knows where each group is, so that a changed rate
+ * moves it. Ties go by number. */
 #include "model.h"
 
-void peal_sim_append(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t value)
+void peal_sim_append_more(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t value)
 {
     peal_status status = peal_grow(sim->ctx, (void **)&vector->at, &vector->capacity,
                                    (size_t)vector->count + 1, sizeof *vector->at, UINT32_MAX / 2);
@@ -14,11 +14,31 @@ void peal_sim_append(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t
         sim->status = status;
 }
 
-/* ---- events */
+/* ---- events: most come a fixed time after now (a gap, a start-up), so those of one such time come
+ * in order, and a row is enough for them */
 
 static int due_before(const struct sim_due *a, const struct sim_due *b)
 {
     return a->time < b->time || (a->time == b->time && a->order < b->order);
+}
+
+static const struct sim_due never = {SIM_NEVER, UINT64_MAX, 0, 0};
+
+void peal_sim_dues_open(struct peal_sim *sim)
+{
+    for (uint32_t i = 0; i <= SIM_ROWS; i++)
+        sim->next[i] = never;
+}
+
+void peal_sim_dues_free(struct peal_sim *sim)
+{
+    for (uint32_t i = 0; i < SIM_ROWS; i++) {
+        peal_free(sim->ctx, sim->row[i].at, sim->row[i].room * sizeof *sim->row[i].at);
+        sim->row[i] = (struct sim_row){NULL, 0, 0, 0, 0};
+    }
+    peal_free(sim->ctx, sim->due, sim->due_capacity * sizeof *sim->due);
+    sim->due = NULL;
+    sim->due_capacity = 0;
 }
 
 void peal_sim_push_at(struct peal_sim *sim, const struct sim_due *due)
@@ -35,16 +55,54 @@ void peal_sim_push_at(struct peal_sim *sim, const struct sim_due *due)
         at = (at - 1) / 2;
     }
     sim->due[at] = *due;
+    sim->next[SIM_ROWS] = sim->due[0];
+}
+
+static int grow_row(struct peal_sim *sim, struct sim_row *row)
+{
+    uint32_t room = row->room ? 2 * row->room : 64;
+    struct sim_due *at = peal_calloc(sim->ctx, room, sizeof *at);
+    if (!at) {
+        sim->status = PEAL_ERR_MEMORY;
+        return 0;
+    }
+    for (uint32_t i = 0; i < row->count; i++)
+        at[i] = row->at[(row->first + i) & (row->room - 1)];
+    peal_free(sim->ctx, row->at, row->room * sizeof *at);
+    row->at = at;
+    row->first = 0;
+    row->room = room;
+    return 1;
 }
 
 void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint32_t a)
 {
-    peal_sim_push_at(sim, &(struct sim_due){time, ++sim->order, what, a});
+    struct sim_due due = {time, ++sim->order, what, a};
+    uint32_t index = (uint32_t)((time - sim->now) * 0x9E3779B97F4A7C15ull >> 61);
+    struct sim_row *row = &sim->row[index];
+    if (row->count && time < row->last) {
+        peal_sim_push_at(sim, &due);
+        return;
+    }
+    if (row->count == row->room && !grow_row(sim, row))
+        return;
+    row->at[(row->first + row->count) & (row->room - 1)] = due;
+    row->last = time;
+    if (row->count++ == 0)
+        sim->next[index] = due;
 }
 
-struct sim_due peal_sim_pop(struct peal_sim *sim)
+uint32_t peal_sim_first(const struct peal_sim *sim)
 {
-    struct sim_due top = sim->due[0], last = sim->due[--sim->dues];
+    uint32_t first = SIM_ROWS;
+    for (uint32_t i = 0; i < SIM_ROWS; i++)
+        first = due_before(&sim->next[i], &sim->next[first]) ? i : first;
+    return first;
+}
+
+static void sink_due(struct peal_sim *sim)
+{
+    struct sim_due last = sim->due[--sim->dues];
     uint32_t at = 0;
     for (;;) {
         uint32_t child = 2 * at + 1;
@@ -58,6 +116,19 @@ struct sim_due peal_sim_pop(struct peal_sim *sim)
         at = child;
     }
     sim->due[at] = last;
+}
+
+struct sim_due peal_sim_pop(struct peal_sim *sim, uint32_t first)
+{
+    struct sim_due top = sim->next[first];
+    if (first == SIM_ROWS) {
+        sink_due(sim);
+        sim->next[first] = sim->dues ? sim->due[0] : never;
+        return top;
+    }
+    struct sim_row *row = &sim->row[first];
+    row->first = (row->first + 1) & (row->room - 1);
+    sim->next[first] = --row->count ? row->at[row->first] : never;
     return top;
 }
 
