@@ -124,12 +124,19 @@ static void free_vector(const struct peal_sim *sim, struct sim_vector32 *vector)
         sim->array = NULL;                                                                         \
     } while (0)
 
+static void free_lines(const struct peal_sim *sim, struct sim_lines *lines)
+{
+    peal_free(sim->ctx, lines->raw, lines->bytes);
+    *lines = (struct sim_lines){NULL, 0};
+}
+
 /* What only the run needed. */
 static void forget(struct peal_sim *sim)
 {
     for (uint32_t i = 0; sim->sem && i < sim->sems; i++)
         peal_free(sim->ctx, sim->sem[i].ring, sim->sem[i].room * sizeof *sim->sem[i].ring);
-    FREE(sem, sim->sem_capacity);
+    free_lines(sim, &sim->sem_lines);
+    sim->sem = NULL;
     FREE(sem_map, sim->sem_buckets);
     FREE(need_map, sim->need_buckets);
     FREE(sem_key, sim->sem_key_capacity);
@@ -142,7 +149,8 @@ static void forget(struct peal_sim *sim)
     FREE(nic_rank, sim->plan->nranks);
     FREE(queue, sim->queues);
     FREE(event, (size_t)sim->lanes * PLAN_EVENTS_MAX);
-    FREE(group, sim->needs);
+    free_lines(sim, &sim->group_lines);
+    sim->group = NULL;
     FREE(flow, sim->flow_capacity);
     FREE(attached, sim->attached_capacity);
     peal_sim_dues_free(sim);
@@ -169,8 +177,8 @@ void peal_sim_destroy(peal_sim *sim)
     FREE(path, sim->plan->nlinks);
     FREE(pair, sim->pairs);
     FREE(region_first, sim->plan->nregions + 1);
-    FREE(lane, sim->lanes);
-    FREE(resource, sim->resources);
+    free_lines(sim, &sim->lane_lines);
+    free_lines(sim, &sim->resource_lines);
     FREE(record, sim->record_capacity);
     FREE(record_deps, sim->record_deps_capacity);
     FREE(port, sim->port_capacity);

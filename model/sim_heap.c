@@ -118,17 +118,53 @@ static void sink_due(struct peal_sim *sim)
     sim->due[at] = last;
 }
 
+/* Lanes are woken out of order, and a large plan's are more than a cache holds: what the events
+ * behind this one will look at is asked for now. */
+static void ask_for(const struct peal_sim *sim, uint32_t far, uint32_t near)
+{
+    peal_sim_soon(&sim->lane[far]);
+    peal_sim_soon(&sim->step[sim->lane[near].at]);
+}
+
+static void look_ahead_due(const struct peal_sim *sim)
+{
+    if (sim->dues > 2 && sim->due[0].what == EV_SIGNAL && sim->due[1].what == EV_SIGNAL) {
+        ask_for(sim, sim->due[1].a, sim->due[0].a);
+        if (sim->due[2].what == EV_SIGNAL)
+            peal_sim_soon(&sim->lane[sim->due[2].a]);
+    }
+}
+
+static void look_ahead(const struct peal_sim *sim, const struct sim_row *row)
+{
+    const struct sim_due *far = &row->at[(row->first + 4) & (row->room - 1)];
+    const struct sim_due *near = &row->at[(row->first + 2) & (row->room - 1)];
+    if (row->count < 5 || far->what != near->what)
+        return;
+    if (far->what == EV_LANE) {
+        ask_for(sim, far->a, near->a);
+        const struct sim_due *next = &row->at[row->first];
+        if (next->what == EV_LANE)
+            peal_sim_soon_sem(sim, &sim->step[sim->lane[next->a].at]);
+    } else if (far->what == EV_DELIVERED || far->what == EV_START) {
+        peal_sim_soon(&sim->flow[far->a]);
+        peal_sim_soon(&sim->record[sim->flow[near->a].record]);
+    }
+}
+
 struct sim_due peal_sim_pop(struct peal_sim *sim, uint32_t first)
 {
     struct sim_due top = sim->next[first];
     if (first == SIM_ROWS) {
         sink_due(sim);
         sim->next[first] = sim->dues ? sim->due[0] : never;
+        look_ahead_due(sim);
         return top;
     }
     struct sim_row *row = &sim->row[first];
     row->first = (row->first + 1) & (row->room - 1);
     sim->next[first] = --row->count ? row->at[row->first] : never;
+    look_ahead(sim, row);
     return top;
 }
 
