@@ -4,9 +4,9 @@
 browser, one for all of them.
 
 Each page is shown at a fixed width, in the colour scheme light or dark. No two texts of a drawing
-may overlap, none may leave its drawing, be too small or hard to tell from what is behind it; the page
-may not be wider than the screen, and each of COLOURS (names of the page's own between commas, as
---nvlink,--gpu) has to be on the picture, inside the drawing of the fabric. --keep keeps the
+may overlap, none may leave its drawing, be too small or hard to tell from what is behind it; the
+page may not be wider than the screen, and each of COLOURS (names of the page's own between commas,
+as --nvlink,--gpu) has to be on the picture, inside the drawing of the fabric. --keep keeps the
 pictures.
 """
 import base64
