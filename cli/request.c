@@ -203,12 +203,13 @@ static int slice_table(const peal_fabric *fabric, uint32_t rank, uint32_t row, p
     return EXIT_YES;
 }
 
-/* peal verify proves what it has, once; only compiling looks at whether all rows reduce in one
- * order. */
+/* peal verify proves what it has, once, and peal sim runs nothing: it takes plans as they are, and
+ * says where one does not end. Only compiling looks at whether all rows reduce in one order. */
 static int lower_or_compile(const struct cli *cli, const peal_fabric *fabric, peal_table *table)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    if (cli->verb != VERB_VERIFY || cli_given(cli, OPT_DETERMINISTIC))
+    int as_it_is = cli->verb == VERB_VERIFY || cli->verb == VERB_SIM;
+    if (!as_it_is || cli_given(cli, OPT_DETERMINISTIC))
         return compile_table(fabric, table);
     return say_diag(peal_table_lower(table, fabric, &diag), &diag);
 }

@@ -31,15 +31,21 @@ struct sim_use {
 
 enum sim_does { SIM_MOVES, SIM_ISSUES, SIM_SIGNALS, SIM_WAITS, SIM_AWAITS };
 
-struct sim_step {    /* small: those of a large plan are far more than a cache holds */
-    uint32_t need;   /* moves, issues, signals */
-    uint32_t sem;    /* signals, waits */
-    uint16_t lag;    /* waits */
-    uint8_t does;    /* enum sim_does */
-    uint8_t packets; /* some of its operands are */
-    uint8_t event;   /* issues, awaits: which */
-    uint8_t what;    /* awaits */
-    uint8_t after;   /* signals */
+struct sim_step { /* small: those of a large plan are far more than a cache holds */
+    union {
+        uint32_t need; /* moves, issues */
+        uint32_t sem;  /* signals, waits */
+    };
+    union {
+        uint16_t packets; /* moves, issues: some of its operands are */
+        uint16_t lag;     /* waits */
+        uint16_t what;    /* awaits */
+    };
+    uint8_t does; /* enum sim_does */
+    union {
+        uint8_t event; /* issues, awaits: which */
+        uint8_t after; /* signals */
+    };
 };
 
 struct sim_need {     /* of all steps that take the same */
@@ -87,21 +93,23 @@ struct sim_load { /* a group on a resource */
 /* The flows under way that take the same (a need's): all have one rate, so what each was served
  * since the first of them began is one number, and they end in the order of what it is then. */
 struct sim_group {
-    double rate;    /* of each flow */
-    double share;   /* while it is worked out; below 0: not yet */
-    double cap;     /* the need's */
-    double served;  /* bytes of each flow, at `since` */
-    uint64_t since; /* the rate holds from then on */
-    uint64_t finish;
+    double rate;        /* of each flow */
+    double share;       /* while it is worked out; below 0: not yet */
+    double cap;         /* the need's */
     uint32_t first_use; /* the need's */
     uint32_t uses;
     uint32_t flows;
-    uint32_t head;    /* the flow that ends next */
-    uint32_t heap_at; /* SIM_NONE: no flow has a rate */
     uint32_t mark;
+    uint32_t heap_at; /* SIM_NONE: no flow has a rate */
+    uint32_t fresh;
+    double served;  /* bytes of each flow, at `since` */
+    uint64_t since; /* the rate holds from then on */
+    /* A line of the cache. */
+    uint64_t finish;
     double bytes;  /* of all flows that are over */
     uint64_t idle; /* the round in which the last of its flows ended */
-    uint8_t fresh;
+    uint32_t head; /* the flow that ends next */
+    uint32_t spare[9];
 };
 
 struct sim_flow {
@@ -124,12 +132,14 @@ struct sim_resource {
     double left;
     double weights;
     double level;
+    /* A line of the cache. */
     double change;    /* of the load, where no level is looked for */
     uint64_t rerated; /* the round in which a group on it last got another rate */
     uint64_t busy_since;
     uint64_t busy;
     double bytes;
-    uint8_t port; /* enum topo_port, once queues are looked at */
+    uint32_t port; /* enum topo_port, once queues are looked at */
+    uint32_t spare[5];
 };
 
 struct sim_arrival {  /* one signal of a semaphore */
@@ -162,7 +172,13 @@ struct sim_sem {              /* small: a large plan has more than a cache holds
     uint32_t issued;
     uint32_t raised; /* up to here, in order, arrivals are under way or past */
     uint32_t waits;  /* that have passed */
+    uint32_t need;   /* of its signals */
     struct sim_arrival own[SIM_SEM_OWN];
+};
+
+struct sim_sem_key { /* while needs are worked out */
+    uint64_t ends;   /* the ranks that it joins, and its index */
+    uint32_t need;   /* SIM_NONE: no signal has been seen */
 };
 
 struct sim_slot {    /* of a packet region */
@@ -216,6 +232,17 @@ struct sim_due {
     uint32_t a;
 };
 
+#define SIM_ROWS 8u
+
+/* Events that were noted in the order in which they happen: a ring. */
+struct sim_row {
+    struct sim_due *at;
+    uint32_t first;
+    uint32_t count;
+    uint32_t room; /* a power of two */
+    uint64_t last; /* time of the last one */
+};
+
 struct sim_attached { /* a signal behind a transfer */
     uint32_t sem;
     uint32_t number;
@@ -243,6 +270,13 @@ struct sim_port { /* of a switch */
     uint64_t when;
 };
 
+/* Memory that begins with a line of the cache: of what is looked at out of order, so that each
+ * element takes no more lines than it has to. */
+struct sim_lines {
+    void *raw;
+    size_t bytes;
+};
+
 struct peal_sim {
     peal_ctx *ctx;
     const peal_fabric *fabric; /* only while it runs */
@@ -265,7 +299,8 @@ struct peal_sim {
     struct sim_need *need;
     uint32_t needs, need_capacity;
     struct sim_group *group; /* of each need */
-    uint32_t *need_map;      /* open addressing, while needs are worked out */
+    struct sim_lines group_lines, sem_lines, lane_lines, resource_lines;
+    uint32_t *need_map; /* open addressing, while needs are worked out */
     uint32_t need_buckets;
     struct sim_use *use;
     uint32_t uses, use_capacity;
@@ -274,10 +309,10 @@ struct peal_sim {
     uint32_t pairs;
     uint32_t *sem_map;
     uint32_t sem_buckets;
-    uint64_t *sem_key;
+    struct sim_sem_key *sem_key;
     uint32_t sem_key_capacity;
     struct sim_sem *sem;
-    uint32_t sems, sem_capacity;
+    uint32_t sems;
     struct sim_slot *slot;
     uint64_t slots; /* of one rank */
     uint64_t *region_first;
@@ -294,11 +329,13 @@ struct peal_sim {
     uint32_t flows, flow_capacity, flow_free;
     struct sim_attached *attached;
     uint32_t attacheds, attached_capacity, attached_free;
-    struct sim_due *due;
+    struct sim_due *due; /* a heap: what is in no row */
     uint32_t dues, due_capacity;
-    uint64_t order;            /* of the last event */
-    uint64_t present;          /* of that which happens now; 0: flows end */
-    struct sim_vector32 heap;  /* groups under way, by when their first flow ends */
+    struct sim_row row[SIM_ROWS];
+    struct sim_due next[SIM_ROWS + 1]; /* the first of each row, then of the heap */
+    uint64_t order;                    /* of the last event */
+    uint64_t present;                  /* of that which happens now; 0: flows end */
+    struct sim_vector32 heap;          /* groups under way, by when their first flow ends */
     struct sim_vector32 fresh; /* groups in which flows began since shares were worked out */
     struct sim_vector32 dirty; /* resources that lost a flow and may have held others back */
     struct sim_vector32 part;  /* groups whose shares are worked out */
@@ -322,6 +359,25 @@ struct peal_sim {
     uint32_t *by_start; /* all records */
     uint32_t records_sorted;
 };
+
+/* Says that it will be looked at soon. */
+static inline void peal_sim_soon(const void *at)
+{
+#if defined(__GNUC__)
+    __builtin_prefetch(at);
+#else
+    (void)at;
+#endif
+}
+
+/* Both lines of the semaphore, if the step has one. */
+static inline void peal_sim_soon_sem(const struct peal_sim *sim, const struct sim_step *step)
+{
+    if (step->does == SIM_SIGNALS || step->does == SIM_WAITS) {
+        peal_sim_soon(&sim->sem[step->sem]);
+        peal_sim_soon(&sim->sem[step->sem].own[SIM_SEM_OWN - 1]);
+    }
+}
 
 /* ---- sim_needs.c */
 peal_status peal_sim_prepare(struct peal_sim *sim, peal_diag *diag);
@@ -359,11 +415,23 @@ void peal_sim_share(struct peal_sim *sim);
 void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint32_t a);
 /* One that got its number before. */
 void peal_sim_push_at(struct peal_sim *sim, const struct sim_due *due);
-struct sim_due peal_sim_pop(struct peal_sim *sim);
+/* What happens next, among `next`; its time is SIM_NEVER if nothing does. */
+uint32_t peal_sim_first(const struct peal_sim *sim);
+struct sim_due peal_sim_pop(struct peal_sim *sim, uint32_t first);
+void peal_sim_dues_open(struct peal_sim *sim);
+void peal_sim_dues_free(struct peal_sim *sim);
 void peal_sim_heap_put(struct peal_sim *sim,
                        uint32_t group); /* or moves it, if its finish changed */
 void peal_sim_heap_remove(struct peal_sim *sim, uint32_t group);
-void peal_sim_append(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t value);
+void peal_sim_append_more(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t value);
+static inline void peal_sim_append(struct peal_sim *sim, struct sim_vector32 *vector,
+                                   uint32_t value)
+{
+    if (vector->count < vector->capacity)
+        vector->at[vector->count++] = value;
+    else
+        peal_sim_append_more(sim, vector, value);
+}
 
 /* ---- sim_record.c: what is kept */
 uint32_t peal_sim_record(struct peal_sim *sim, const struct sim_record *record, uint32_t deps);
@@ -391,7 +459,8 @@ void peal_sim_delivered(struct peal_sim *sim, uint32_t flow);
 int peal_sim_signal(struct peal_sim *sim, uint32_t lane);
 int peal_sim_wait(struct peal_sim *sim, uint32_t lane);
 void peal_sim_raise(struct peal_sim *sim, uint32_t sem, uint32_t number, uint64_t time);
-void peal_sim_arrived(struct peal_sim *sim, uint32_t sem);
+/* What the lane stands for. */
+void peal_sim_arrived(struct peal_sim *sim, uint32_t lane);
 
 /* ---- sim_result.c */
 peal_status peal_sim_results(struct peal_sim *sim);

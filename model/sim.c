@@ -40,9 +40,7 @@ static void flow_over(struct peal_sim *sim, uint32_t group)
 
 static uint64_t next_time(const struct peal_sim *sim)
 {
-    uint64_t time = SIM_NEVER;
-    if (sim->dues)
-        time = sim->due[0].time;
+    uint64_t time = sim->next[peal_sim_first(sim)].time;
     if (sim->heap.count && sim->group[sim->heap.at[0]].finish < time)
         time = sim->group[sim->heap.at[0]].finish;
     return time;
@@ -59,17 +57,17 @@ static void run(struct peal_sim *sim)
             return;
         sim->now = time;
         sim->present = 0;
-        for (;;) {
-            if (sim->status == PEAL_OK && sim->heap.count &&
-                sim->group[sim->heap.at[0]].finish == time) {
+        while (sim->status == PEAL_OK) {
+            if (sim->heap.count && sim->group[sim->heap.at[0]].finish == time) {
                 flow_over(sim, sim->heap.at[0]);
-            } else if (sim->status == PEAL_OK && sim->dues && sim->due[0].time == time) {
-                struct sim_due due = peal_sim_pop(sim);
-                sim->present = due.order;
-                happen(sim, &due);
-            } else {
-                break;
+                continue;
             }
+            uint32_t first = peal_sim_first(sim);
+            if (sim->next[first].time != time)
+                break;
+            struct sim_due due = peal_sim_pop(sim, first);
+            sim->present = due.order;
+            happen(sim, &due);
         }
     }
 }
@@ -126,12 +124,19 @@ static void free_vector(const struct peal_sim *sim, struct sim_vector32 *vector)
         sim->array = NULL;                                                                         \
     } while (0)
 
+static void free_lines(const struct peal_sim *sim, struct sim_lines *lines)
+{
+    peal_free(sim->ctx, lines->raw, lines->bytes);
+    *lines = (struct sim_lines){NULL, 0};
+}
+
 /* What only the run needed. */
 static void forget(struct peal_sim *sim)
 {
     for (uint32_t i = 0; sim->sem && i < sim->sems; i++)
         peal_free(sim->ctx, sim->sem[i].ring, sim->sem[i].room * sizeof *sim->sem[i].ring);
-    FREE(sem, sim->sem_capacity);
+    free_lines(sim, &sim->sem_lines);
+    sim->sem = NULL;
     FREE(sem_map, sim->sem_buckets);
     FREE(need_map, sim->need_buckets);
     FREE(sem_key, sim->sem_key_capacity);
@@ -144,10 +149,11 @@ static void forget(struct peal_sim *sim)
     FREE(nic_rank, sim->plan->nranks);
     FREE(queue, sim->queues);
     FREE(event, (size_t)sim->lanes * PLAN_EVENTS_MAX);
-    FREE(group, sim->needs);
+    free_lines(sim, &sim->group_lines);
+    sim->group = NULL;
     FREE(flow, sim->flow_capacity);
     FREE(attached, sim->attached_capacity);
-    FREE(due, sim->due_capacity);
+    peal_sim_dues_free(sim);
     free_vector(sim, &sim->heap);
     free_vector(sim, &sim->fresh);
     free_vector(sim, &sim->dirty);
@@ -171,8 +177,8 @@ void peal_sim_destroy(peal_sim *sim)
     FREE(path, sim->plan->nlinks);
     FREE(pair, sim->pairs);
     FREE(region_first, sim->plan->nregions + 1);
-    FREE(lane, sim->lanes);
-    FREE(resource, sim->resources);
+    free_lines(sim, &sim->lane_lines);
+    free_lines(sim, &sim->resource_lines);
     FREE(record, sim->record_capacity);
     FREE(record_deps, sim->record_deps_capacity);
     FREE(port, sim->port_capacity);
@@ -221,6 +227,7 @@ peal_status peal_simulate(peal_ctx *ctx, const peal_fabric *fabric, const peal_t
     sim->buffer = own.buffer_bytes;
     sim->keep = own.keep;
     sim->round = 1;
+    peal_sim_dues_open(sim);
     sim->last = sim->flow_free = sim->attached_free = SIM_NONE;
     peal_status status = peal_sim_prepare(sim, diag);
     if (status == PEAL_OK) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two binary heaps: what happens at a known time, and groups of flows by when the first of them
- * ends. The second knows where each group is, so that a changed rate moves it. Ties go by
- * number. */
+/* What happens next: events at a known time, in rows and a binary heap, and a heap of groups of
+ * flows by when the first of them ends, which knows where each group is, so that a changed rate
+ * moves it. Ties go by number. */
 #include "model.h"
 
-void peal_sim_append(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t value)
+void peal_sim_append_more(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t value)
 {
     peal_status status = peal_grow(sim->ctx, (void **)&vector->at, &vector->capacity,
                                    (size_t)vector->count + 1, sizeof *vector->at, UINT32_MAX / 2);
@@ -14,11 +14,31 @@ void peal_sim_append(struct peal_sim *sim, struct sim_vector32 *vector, uint32_t
         sim->status = status;
 }
 
-/* ---- events */
+/* ---- events: most come a fixed time after now (a gap, a start-up), so those of one such time come
+ * in order, and a row is enough for them */
 
 static int due_before(const struct sim_due *a, const struct sim_due *b)
 {
     return a->time < b->time || (a->time == b->time && a->order < b->order);
+}
+
+static const struct sim_due never = {SIM_NEVER, UINT64_MAX, 0, 0};
+
+void peal_sim_dues_open(struct peal_sim *sim)
+{
+    for (uint32_t i = 0; i <= SIM_ROWS; i++)
+        sim->next[i] = never;
+}
+
+void peal_sim_dues_free(struct peal_sim *sim)
+{
+    for (uint32_t i = 0; i < SIM_ROWS; i++) {
+        peal_free(sim->ctx, sim->row[i].at, sim->row[i].room * sizeof *sim->row[i].at);
+        sim->row[i] = (struct sim_row){NULL, 0, 0, 0, 0};
+    }
+    peal_free(sim->ctx, sim->due, sim->due_capacity * sizeof *sim->due);
+    sim->due = NULL;
+    sim->due_capacity = 0;
 }
 
 void peal_sim_push_at(struct peal_sim *sim, const struct sim_due *due)
@@ -35,16 +55,54 @@ void peal_sim_push_at(struct peal_sim *sim, const struct sim_due *due)
         at = (at - 1) / 2;
     }
     sim->due[at] = *due;
+    sim->next[SIM_ROWS] = sim->due[0];
+}
+
+static int grow_row(struct peal_sim *sim, struct sim_row *row)
+{
+    uint32_t room = row->room ? 2 * row->room : 64;
+    struct sim_due *at = peal_calloc(sim->ctx, room, sizeof *at);
+    if (!at) {
+        sim->status = PEAL_ERR_MEMORY;
+        return 0;
+    }
+    for (uint32_t i = 0; i < row->count; i++)
+        at[i] = row->at[(row->first + i) & (row->room - 1)];
+    peal_free(sim->ctx, row->at, row->room * sizeof *at);
+    row->at = at;
+    row->first = 0;
+    row->room = room;
+    return 1;
 }
 
 void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint32_t a)
 {
-    peal_sim_push_at(sim, &(struct sim_due){time, ++sim->order, what, a});
+    struct sim_due due = {time, ++sim->order, what, a};
+    uint32_t index = (uint32_t)((time - sim->now) * 0x9E3779B97F4A7C15ull >> 61);
+    struct sim_row *row = &sim->row[index];
+    if (row->count && time < row->last) {
+        peal_sim_push_at(sim, &due);
+        return;
+    }
+    if (row->count == row->room && !grow_row(sim, row))
+        return;
+    row->at[(row->first + row->count) & (row->room - 1)] = due;
+    row->last = time;
+    if (row->count++ == 0)
+        sim->next[index] = due;
 }
 
-struct sim_due peal_sim_pop(struct peal_sim *sim)
+uint32_t peal_sim_first(const struct peal_sim *sim)
 {
-    struct sim_due top = sim->due[0], last = sim->due[--sim->dues];
+    uint32_t first = SIM_ROWS;
+    for (uint32_t i = 0; i < SIM_ROWS; i++)
+        first = due_before(&sim->next[i], &sim->next[first]) ? i : first;
+    return first;
+}
+
+static void sink_due(struct peal_sim *sim)
+{
+    struct sim_due last = sim->due[--sim->dues];
     uint32_t at = 0;
     for (;;) {
         uint32_t child = 2 * at + 1;
@@ -58,6 +116,55 @@ struct sim_due peal_sim_pop(struct peal_sim *sim)
         at = child;
     }
     sim->due[at] = last;
+}
+
+/* Lanes are woken out of order, and a large plan's are more than a cache holds: what the events
+ * behind this one will look at is asked for now. */
+static void ask_for(const struct peal_sim *sim, uint32_t far, uint32_t near)
+{
+    peal_sim_soon(&sim->lane[far]);
+    peal_sim_soon(&sim->step[sim->lane[near].at]);
+}
+
+static void look_ahead_due(const struct peal_sim *sim)
+{
+    if (sim->dues > 2 && sim->due[0].what == EV_SIGNAL && sim->due[1].what == EV_SIGNAL) {
+        ask_for(sim, sim->due[1].a, sim->due[0].a);
+        if (sim->due[2].what == EV_SIGNAL)
+            peal_sim_soon(&sim->lane[sim->due[2].a]);
+    }
+}
+
+static void look_ahead(const struct peal_sim *sim, const struct sim_row *row)
+{
+    const struct sim_due *far = &row->at[(row->first + 4) & (row->room - 1)];
+    const struct sim_due *near = &row->at[(row->first + 2) & (row->room - 1)];
+    if (row->count < 5 || far->what != near->what)
+        return;
+    if (far->what == EV_LANE) {
+        ask_for(sim, far->a, near->a);
+        const struct sim_due *next = &row->at[row->first];
+        if (next->what == EV_LANE)
+            peal_sim_soon_sem(sim, &sim->step[sim->lane[next->a].at]);
+    } else if (far->what == EV_DELIVERED || far->what == EV_START) {
+        peal_sim_soon(&sim->flow[far->a]);
+        peal_sim_soon(&sim->record[sim->flow[near->a].record]);
+    }
+}
+
+struct sim_due peal_sim_pop(struct peal_sim *sim, uint32_t first)
+{
+    struct sim_due top = sim->next[first];
+    if (first == SIM_ROWS) {
+        sink_due(sim);
+        sim->next[first] = sim->dues ? sim->due[0] : never;
+        look_ahead_due(sim);
+        return top;
+    }
+    struct sim_row *row = &sim->row[first];
+    row->first = (row->first + 1) & (row->room - 1);
+    sim->next[first] = --row->count ? row->at[row->first] : never;
+    look_ahead(sim, row);
     return top;
 }
 

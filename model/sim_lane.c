@@ -73,13 +73,14 @@ static void unblock(struct peal_sim *sim, uint32_t index)
 static int run_step(struct peal_sim *sim, uint32_t index)
 {
     const struct sim_step *step = &sim->step[sim->lane[index].at];
+    peal_sim_soon_sem(sim, &step[1]);
     switch ((enum sim_does)step->does) {
     case SIM_SIGNALS:
         return peal_sim_signal(sim, index);
     case SIM_WAITS:
         return peal_sim_wait(sim, index);
     case SIM_AWAITS:
-        return peal_sim_await(sim, index, step->event, step->what);
+        return peal_sim_await(sim, index, step->event, (uint8_t)step->what);
     case SIM_ISSUES:
         return peal_sim_issue(sim, index);
     case SIM_MOVES:

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define PS_PER_US 1e6
+#define LINE 64u
 #define PACKET_FACTOR 2.0 /* half of each word is the stamp */
 
 static uint64_t ps_of(double us)
@@ -15,6 +16,17 @@ static uint64_t ps_of(double us)
 static double bytes_per_ps(double gbs)
 {
     return gbs * 1e-3;
+}
+
+/* Zeroed; NULL: out of memory. */
+static void *make_lines(const struct peal_sim *sim, size_t count, size_t bytes,
+                        struct sim_lines *lines)
+{
+    if (peal_mul_overflows(count, bytes, &lines->bytes) || lines->bytes > SIZE_MAX - LINE)
+        return NULL;
+    lines->bytes += LINE;
+    lines->raw = peal_calloc(sim->ctx, 1, lines->bytes);
+    return lines->raw ? (char *)lines->raw + (LINE - (uintptr_t)lines->raw % LINE) % LINE : NULL;
 }
 
 /* ---- semaphores and links by the ranks they join */
@@ -66,7 +78,7 @@ static peal_status grow_sems(struct peal_sim *sim)
     if (!map)
         return PEAL_ERR_MEMORY;
     for (uint32_t i = 0; i < sim->sems; i++) {
-        uint32_t at = (uint32_t)mix(sim->sem_key[i]) & (buckets - 1);
+        uint32_t at = (uint32_t)mix(sim->sem_key[i].ends) & (buckets - 1);
         while (map[at])
             at = (at + 1) & (buckets - 1);
         map[at] = i + 1;
@@ -86,16 +98,13 @@ static peal_status find_sem(struct peal_sim *sim, uint32_t from, uint32_t to, ui
         PEAL_TRY(grow_sems(sim));
     uint32_t at = (uint32_t)mix(key) & (sim->sem_buckets - 1);
     for (; sim->sem_map[at]; at = (at + 1) & (sim->sem_buckets - 1))
-        if (sim->sem_key[sim->sem_map[at] - 1] == key) {
+        if (sim->sem_key[sim->sem_map[at] - 1].ends == key) {
             *sem_out = sim->sem_map[at] - 1;
             return PEAL_OK;
         }
     PEAL_TRY(peal_grow(sim->ctx, (void **)&sim->sem_key, &sim->sem_key_capacity,
                        (size_t)sim->sems + 1, sizeof *sim->sem_key, UINT32_MAX / 4));
-    PEAL_TRY(peal_grow(sim->ctx, (void **)&sim->sem, &sim->sem_capacity, (size_t)sim->sems + 1,
-                       sizeof *sim->sem, UINT32_MAX / 4));
-    sim->sem[sim->sems] = (struct sim_sem){.waiter = SIM_NONE, .room = SIM_SEM_OWN};
-    sim->sem_key[sim->sems] = key;
+    sim->sem_key[sim->sems] = (struct sim_sem_key){key, SIM_NONE};
     sim->sem_map[at] = ++sim->sems;
     *sem_out = sim->sems - 1;
     return PEAL_OK;
@@ -456,28 +465,43 @@ static peal_status find_need(struct peal_sim *sim, const struct sim_need *need, 
     return PEAL_OK;
 }
 
+/* All signals of a semaphore take the same: they are of one lane and one engine. */
+static peal_status prepare_signal(struct peal_sim *sim, uint32_t rank, uint32_t lane,
+                                  const struct plan_step *step, uint32_t *sem)
+{
+    struct sim_need need = {.queue = SIM_NONE, .first_use = sim->uses};
+    uint32_t found;
+    PEAL_TRY(find_sem(sim, rank, step->peer, step->sem, sem));
+    need_signal(sim, rank, lane, step, &need);
+    PEAL_TRY(find_need(sim, &need, &found));
+    uint32_t *known = &sim->sem_key[*sem].need;
+    if (*known != SIM_NONE && *known != found)
+        return PEAL_ERR_PLAN;
+    *known = found;
+    return PEAL_OK;
+}
+
 static peal_status prepare_step(struct peal_sim *sim, uint32_t rank, uint32_t lane,
                                 const struct plan_step *step, struct sim_step *out)
 {
     struct sim_need need = {.queue = SIM_NONE, .first_use = sim->uses};
-    *out = (struct sim_step){.need = SIM_NONE,
-                             .sem = SIM_NONE,
-                             .lag = step->lag,
-                             .does = (uint8_t)does(step),
-                             .event = step->event,
-                             .what = step->what,
-                             .after = step->after};
-    if (out->does == SIM_WAITS)
+    *out = (struct sim_step){.need = SIM_NONE, .does = (uint8_t)does(step), .event = step->event};
+    switch ((enum sim_does)out->does) {
+    case SIM_WAITS:
+        out->lag = step->lag;
         return find_sem(sim, step->peer, rank, step->sem, &out->sem);
-    if (out->does == SIM_AWAITS)
+    case SIM_AWAITS:
+        out->what = step->what;
         return PEAL_OK;
-    if (out->does == SIM_SIGNALS) {
-        PEAL_TRY(find_sem(sim, rank, step->peer, step->sem, &out->sem));
-        need_signal(sim, rank, lane, step, &need);
-    } else {
-        out->packets = has_packets(&sim->plan->ranks[rank], step);
-        PEAL_TRY(need_move(sim, rank, lane, step, &need));
+    case SIM_SIGNALS:
+        out->after = step->after;
+        return prepare_signal(sim, rank, lane, step, &out->sem);
+    case SIM_MOVES:
+    case SIM_ISSUES:
+        break;
     }
+    out->packets = has_packets(&sim->plan->ranks[rank], step);
+    PEAL_TRY(need_move(sim, rank, lane, step, &need));
     return find_need(sim, &need, &out->need);
 }
 
@@ -526,7 +550,7 @@ static peal_status make_resources(struct peal_sim *sim)
         return PEAL_ERR_LIMIT;
     sim->fabric_resources = (uint32_t)count;
     sim->resources = (uint32_t)count + sim->plan->nranks;
-    sim->resource = peal_calloc(sim->ctx, sim->resources, sizeof *sim->resource);
+    sim->resource = make_lines(sim, sim->resources, sizeof *sim->resource, &sim->resource_lines);
     if (!sim->resource)
         return PEAL_ERR_MEMORY;
     for (uint32_t i = 0; i < sim->resources; i++) {
@@ -560,7 +584,7 @@ static peal_status make_slots(struct peal_sim *sim)
 
 static peal_status make_groups(struct peal_sim *sim)
 {
-    sim->group = peal_calloc(sim->ctx, sim->needs, sizeof *sim->group);
+    sim->group = make_lines(sim, sim->needs, sizeof *sim->group, &sim->group_lines);
     if (!sim->group)
         return PEAL_ERR_MEMORY;
     for (uint32_t n = 0; n < sim->needs; n++)
@@ -572,11 +596,22 @@ static peal_status make_groups(struct peal_sim *sim)
     return PEAL_OK;
 }
 
+static peal_status make_sems(struct peal_sim *sim)
+{
+    sim->sem = make_lines(sim, sim->sems, sizeof *sim->sem, &sim->sem_lines);
+    if (!sim->sem)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t i = 0; i < sim->sems; i++)
+        sim->sem[i] =
+            (struct sim_sem){.waiter = SIM_NONE, .room = SIM_SEM_OWN, .need = sim->sem_key[i].need};
+    return PEAL_OK;
+}
+
 static peal_status make_lanes(struct peal_sim *sim)
 {
     const struct peal_plan *plan = sim->plan;
     sim->queues = plan->nranks * PEAL_ENGINE_COUNT + sim->lanes;
-    sim->lane = peal_calloc(sim->ctx, sim->lanes, sizeof *sim->lane);
+    sim->lane = make_lines(sim, sim->lanes, sizeof *sim->lane, &sim->lane_lines);
     sim->queue = peal_calloc(sim->ctx, sim->queues, sizeof *sim->queue);
     sim->event = peal_calloc(sim->ctx, (size_t)sim->lanes * PLAN_EVENTS_MAX, sizeof *sim->event);
     if (!sim->lane || !sim->queue || !sim->event)
@@ -607,8 +642,8 @@ static peal_status prepare(struct peal_sim *sim, peal_diag *diag)
     PEAL_TRY(index_ranks(sim));
     PEAL_TRY(make_resources(sim));
     sim->path = peal_calloc(sim->ctx, plan->nlinks, sizeof *sim->path);
-    sim->step = peal_calloc(sim->ctx, sim->step_first[plan->nranks], sizeof *sim->step);
-    sim->steps = sim->step_first[plan->nranks];
+    sim->steps = sim->step_first[plan->nranks] + 1; /* each has one behind it */
+    sim->step = peal_calloc(sim->ctx, sim->steps, sizeof *sim->step);
     if (!sim->path || !sim->step)
         return PEAL_ERR_MEMORY;
     PEAL_TRY(check_links(sim, diag));
@@ -619,6 +654,7 @@ static peal_status prepare(struct peal_sim *sim, peal_diag *diag)
         for (uint32_t l = sim->lane_first[r]; l < sim->lane_first[r + 1]; l++)
             PEAL_TRY(prepare_lane(sim, r, l));
     PEAL_TRY(make_groups(sim));
+    PEAL_TRY(make_sems(sim));
     PEAL_TRY(make_slots(sim));
     return make_lanes(sim);
 }
@@ -630,5 +666,7 @@ peal_status peal_sim_prepare(struct peal_sim *sim, peal_diag *diag)
         return peal_fail(diag, status, "out of memory");
     if (status == PEAL_ERR_LIMIT)
         return peal_fail(diag, status, "the plan is too large to simulate");
+    if (status == PEAL_ERR_PLAN)
+        return peal_fail(diag, status, "a semaphore is signalled by two lanes or two engines");
     return status;
 }

@@ -22,6 +22,7 @@ static void add_group(struct peal_sim *sim, uint32_t group)
     if (sim->group[group].mark == sim->mark)
         return;
     sim->group[group].mark = sim->mark;
+    peal_sim_soon(&sim->use[sim->group[group].first_use]);
     peal_sim_append(sim, &sim->part, group);
 }
 
@@ -30,6 +31,7 @@ static void add_resource(struct peal_sim *sim, uint32_t resource)
     if (sim->resource[resource].mark == sim->mark)
         return;
     sim->resource[resource].mark = sim->mark;
+    peal_sim_soon(sim->resource[resource].on);
     peal_sim_append(sim, &sim->part_resource, resource);
 }
 
@@ -48,6 +50,14 @@ static int joins(const struct peal_sim *sim, const struct sim_group *group,
             r->load + use->weight * group->flows * group->cap > r->capacity * OVER);
 }
 
+static void ask_for_resources(const struct peal_sim *sim, uint32_t group)
+{
+    const struct sim_group *g = &sim->group[group];
+    const struct sim_use *use = uses_of(sim, g);
+    for (uint32_t u = 0; u < g->uses; u++)
+        peal_sim_soon(&sim->resource[use[u].resource]);
+}
+
 /* From the g-th group and the r-th resource on. */
 static void collect(struct peal_sim *sim, uint32_t g, uint32_t r)
 {
@@ -55,6 +65,8 @@ static void collect(struct peal_sim *sim, uint32_t g, uint32_t r)
         if (g < sim->part.count) {
             const struct sim_group *group = &sim->group[sim->part.at[g++]];
             const struct sim_use *use = uses_of(sim, group);
+            if (g < sim->part.count)
+                ask_for_resources(sim, sim->part.at[g]);
             for (uint32_t u = 0; u < group->uses; u++)
                 if (joins(sim, group, &use[u]))
                     add_resource(sim, use[u].resource);

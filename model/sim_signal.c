@@ -39,8 +39,9 @@ static int make_room(struct peal_sim *sim, struct sim_sem *sem)
 /* The waiter is woken when what it stands for is there. */
 static void call(struct peal_sim *sim, uint32_t index)
 {
-    const struct sim_arrival *last = arrival_at(&sim->sem[index], sim->sem[index].needed - 1);
-    peal_sim_push_at(sim, &(struct sim_due){last->arrival, last->order, EV_SIGNAL, index});
+    struct sim_sem *sem = &sim->sem[index];
+    const struct sim_arrival *last = arrival_at(sem, sem->needed - 1);
+    peal_sim_push_at(sim, &(struct sim_due){last->arrival, last->order, EV_SIGNAL, sem->waiter});
 }
 
 void peal_sim_raise(struct peal_sim *sim, uint32_t index, uint32_t number, uint64_t time)
@@ -58,10 +59,9 @@ void peal_sim_raise(struct peal_sim *sim, uint32_t index, uint32_t number, uint6
     }
 }
 
-void peal_sim_arrived(struct peal_sim *sim, uint32_t index)
+void peal_sim_arrived(struct peal_sim *sim, uint32_t waiter)
 {
-    uint32_t waiter = sim->sem[index].waiter;
-    sim->sem[index].waiter = SIM_NONE;
+    sim->sem[sim->step[sim->lane[waiter].at].sem].waiter = SIM_NONE;
     peal_sim_lane_run(sim, waiter); /* it asks again */
 }
 
@@ -157,8 +157,8 @@ int peal_sim_signal(struct peal_sim *sim, uint32_t index)
 {
     struct sim_lane *lane = &sim->lane[index];
     const struct sim_step *step = &sim->step[lane->at];
-    const struct sim_need *need = &sim->need[step->need];
     struct sim_sem *sem = &sim->sem[step->sem];
+    const struct sim_need *need = &sim->need[sem->need];
     if (need->queue == SIM_NONE && need->gap && sim->now < lane->next_issue) {
         peal_sim_push(sim, lane->next_issue, EV_LANE, index);
         return 0;

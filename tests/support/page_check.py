@@ -1,29 +1,53 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""page_check.py CHROMIUM PAGE.html WIDTH SCHEME COLOUR...: how a report looks in a browser.
+"""page_check.py [--keep DIR] CHROMIUM PAGE.html WIDTH SCHEME COLOURS ...: how reports look in a
+browser, one for all of them.
 
-The page is rendered at a fixed width, in the colour scheme light or dark. No two texts of a drawing
-may overlap, none may leave its drawing or be narrower than a readable size on a wide screen, the
-page may not be wider than the screen, and each COLOUR (a name of the page's own, as --nvlink) has
-to be on the picture, inside the drawing of the fabric where it is a link's or a device's.
---keep DIR keeps the pictures.
+Each page is shown at a fixed width, in the colour scheme light or dark. No two texts of a drawing
+may overlap, none may leave its drawing, be too small or hard to tell from what is behind it; the
+page may not be wider than the screen, and each of COLOURS (names of the page's own between commas,
+as --nvlink,--gpu) has to be on the picture, inside the drawing of the fabric. --keep keeps the
+pictures.
 """
+import base64
 import json
 import os
-import re
-import struct
 import subprocess
 import sys
 import tempfile
-import zlib
 
 PROBE = """
-<script>
-addEventListener('load', () => {
-  const bad = [], boxes = {};
-  const box = r => [r.left, r.top, r.right, r.bottom].map(v => Math.round(v * 10) / 10);
+(names => {
+  const bad = [];
+  const box = r => [r.left, r.top, r.right, r.bottom];
+  const style = getComputedStyle(document.documentElement), colours = {};
+  const channels = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
+  const light = colour => {
+    const [r, g, b] = channels(colour).map(v =>
+      v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (a, b) => {
+    const [low, high] = [light(a), light(b)].sort((x, y) => x - y);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const clear = colour => colour === 'none' || channels(colour)[3] === 0;
+  const behind = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = getComputedStyle(e).backgroundColor;
+      if (!clear(colour)) return colour;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const judge = (text, colour, back) => {
+    if (/[\\w]/.test(text) && contrast(colour, back) < 4.5) /* no word: a sample of a colour */
+      bad.push('faint: ' + text.trim().slice(0, 60) + ' (' + colour + ' on ' + back + ', ' +
+               contrast(colour, back).toFixed(1) + ')');
+  };
   for (const svg of document.querySelectorAll('svg')) {
-    const frame = svg.getBoundingClientRect(), texts = [];
+    const frame = svg.getBoundingClientRect(), texts = [], rects = [];
+    for (const rect of svg.querySelectorAll('rect'))
+      rects.push([rect.getBoundingClientRect(), getComputedStyle(rect).fill]);
     for (const text of svg.querySelectorAll('text')) {
       const r = text.getBoundingClientRect();
       if (!r.width) continue;
@@ -36,130 +60,161 @@ addEventListener('load', () => {
           bad.push('overlap: ' + other.textContent + ' | ' + text.textContent);
       }
       texts.push([text, r]);
+      if (r.height < 8.5) bad.push('too small: ' + text.textContent);
+      const x = (r.left + r.right) / 2, y = (r.top + r.bottom) / 2;
+      const under = rects.filter(([o, fill]) => !clear(fill) && o.left <= x && x <= o.right &&
+          o.top <= y && y <= o.bottom).pop();
+      judge(text.textContent, getComputedStyle(text).fill, under ? under[1] : behind(svg));
     }
     if (!svg.querySelector('rect,path')) bad.push('an empty drawing');
+  }
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    const e = node.parentElement;
+    if (node.textContent.trim() && !e.closest('svg,script,style') && e.getClientRects().length)
+      judge(node.textContent, getComputedStyle(e).color, behind(e));
   }
   if (document.documentElement.scrollWidth > innerWidth) bad.push('wider than the screen: ' +
       document.documentElement.scrollWidth);
   for (const id of ['fabric', 'choices', 'plan', 'notes'])
     if (!document.getElementById(id)) bad.push('no section ' + id);
-  const style = getComputedStyle(document.documentElement), colours = {};
-  for (const name of NAMES) colours[name] = style.getPropertyValue(name).trim();
-  const figure = document.querySelector('#fabric + figure');
-  const out = document.createElement('pre');
-  out.id = 'verdict';
-  out.textContent = JSON.stringify({bad, colours, fabric: box(figure.getBoundingClientRect()),
-      svgs: document.querySelectorAll('svg').length, height: document.documentElement.scrollHeight});
-  document.body.append(out);
-});
-</script></body>
+  for (const name of names) colours[name] = style.getPropertyValue(name).trim();
+  const svgs = document.querySelectorAll('svg').length;
+  if (svgs < 4) bad.push('only ' + svgs + ' drawings');
+  return {bad, colours, fabric: box(document.querySelector('#fabric + figure')
+      .getBoundingClientRect()), height: document.documentElement.scrollHeight};
+})(NAMES)
 """
 
+# Pixels of about each colour in a region: thin lines are blended with what is beside them.
+COUNT = """
+(async (picture, wanted) => {
+  const image = new Image();
+  image.src = 'data:image/png;base64,' + picture;
+  await image.decode();
+  const canvas = new OffscreenCanvas(image.width, image.height);
+  const paper = canvas.getContext('2d', {willReadFrequently: true});
+  paper.drawImage(image, 0, 0);
+  return wanted.map(({region: [left, top, right, bottom], rgb: [r, g, b], near}) => {
+    const w = Math.min(image.width, Math.floor(right)) - Math.max(0, Math.floor(left));
+    const h = Math.min(image.height, Math.floor(bottom)) - Math.max(0, Math.floor(top));
+    const {data} = paper.getImageData(Math.floor(left), Math.floor(top), w, h);
+    let found = 0;
+    for (let i = 0; i < data.length; i += 4)
+      found += Math.abs(data[i] - r) <= near && Math.abs(data[i + 1] - g) <= near &&
+               Math.abs(data[i + 2] - b) <= near;
+    return found;
+  });
+})(PICTURE, WANTED)
+"""
 
 FILLS = {"--gpu", "--nic", "--cpu", "--sw", "--box"}
+WORDS = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-extensions",
+         "--no-first-run", "--force-color-profile=srgb", "--remote-debugging-pipe", "about:blank"]
 
 
-def browse(chromium, page, width, height, scheme, *more):
-    words = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-             "--force-device-scale-factor=1", "--window-size=%d,%d" % (width, height),
-             "--disable-extensions", "--no-first-run", "--virtual-time-budget=2000"]
-    if scheme == "dark":
-        words.append("--blink-settings=preferredColorScheme=0")
-    return subprocess.run([*words, *more, "file://" + page], capture_output=True, text=True,
-                          timeout=120, check=True).stdout
+class Browser:
+    """One page of a browser, told what to do over two pipes: objects of JSON, each before a 0."""
 
+    def __init__(self, chromium, home):
+        told, self.tell = os.pipe()
+        self.hear, heard = os.pipe()
+        # The browser's ends are descriptors 3 and 4.
+        words = ["bash", "-c", 'exec "$@" 3<&%d 4>&%d' % (told, heard), "browser", chromium,
+                 *WORDS, "--user-data-dir=" + home]
+        self.process = subprocess.Popen(words, pass_fds=(told, heard), stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+        os.close(told)
+        os.close(heard)
+        self.asked, self.rest, self.session = 0, b"", None
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.ask("Page.enable")
 
-def unfilter(data, width, height, depth):
-    """Rows of a PNG's bytes, after its five filters."""
-    rows, at, before = [], 0, bytes(width * depth)
-    for _ in range(height):
-        kind, row = data[at], bytearray(data[at + 1:at + 1 + width * depth])
-        for i in range(len(row)):
-            left = row[i - depth] if i >= depth else 0
-            up, corner = before[i], before[i - depth] if i >= depth else 0
-            if kind == 1:
-                row[i] = row[i] + left & 255
-            elif kind == 2:
-                row[i] = row[i] + up & 255
-            elif kind == 3:
-                row[i] = row[i] + (left + up) // 2 & 255
-            elif kind == 4:
-                guess = left + up - corner
-                near = min((abs(guess - left), 0, left), (abs(guess - up), 1, up),
-                           (abs(guess - corner), 2, corner))[2]
-                row[i] = row[i] + near & 255
-        rows.append(bytes(row))
-        before = row
-        at += 1 + width * depth
-    return rows
+    def read(self):
+        while b"\0" not in self.rest:
+            more = os.read(self.hear, 1 << 20)
+            if not more:
+                sys.exit("the browser has gone")
+            self.rest += more
+        said, self.rest = self.rest.split(b"\0", 1)
+        return json.loads(said)
 
+    def ask(self, method, **parameters):
+        self.asked += 1
+        words = {"id": self.asked, "method": method, "params": parameters}
+        if self.session:
+            words["sessionId"] = self.session
+        data = json.dumps(words).encode() + b"\0"
+        while data:
+            data = data[os.write(self.tell, data):]
+        while True:
+            said = self.read()
+            if said.get("id") == self.asked:
+                if "error" in said:
+                    sys.exit("%s: %s" % (method, said["error"]["message"]))
+                return said["result"]
 
-def read_png(path):
-    with open(path, "rb") as file:
-        raw = file.read()
-    at, data = 8, b""
-    while at < len(raw):
-        size, kind = struct.unpack(">I4s", raw[at:at + 8])
-        body = raw[at + 8:at + 8 + size]
-        if kind == b"IHDR":
-            width, height, bits, colour = struct.unpack(">IIBB", body[:10])
-            assert bits == 8 and colour in (2, 6)
-            depth = 3 if colour == 2 else 4
-        elif kind == b"IDAT":
-            data += body
-        at += size + 12
-    return width, depth, unfilter(zlib.decompress(data), width, height, depth)
+    def run(self, script):
+        done = self.ask("Runtime.evaluate", expression=script, returnByValue=True,
+                        awaitPromise=True)
+        if "exceptionDetails" in done:
+            sys.exit("the page: " + done["exceptionDetails"]["exception"]["description"])
+        return done["result"].get("value")
 
+    def open(self, url):
+        self.ask("Page.navigate", url=url)
+        self.run("new Promise(done => document.readyState === 'complete' ? done() :"
+                 " addEventListener('load', () => done()))")
 
-def count(picture, region, wanted, near=48):
-    """Pixels of about that colour: thin lines are blended with what is beside them."""
-    width, depth, rows = picture
-    left, top, right, bottom = region
-    found = 0
-    for y in range(max(0, int(top)), min(len(rows), int(bottom))):
-        row = rows[y]
-        for x in range(max(0, int(left)), min(width, int(right))):
-            at = x * depth
-            found += max(abs(row[at + i] - wanted[i]) for i in range(3)) <= near
-    return found
+    def show(self, page, width, scheme):
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=1000,
+                 deviceScaleFactor=1, mobile=False)
+        self.ask("Emulation.setEmulatedMedia",
+                 features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.open("file://" + page)
+
+    def picture(self, width, height):
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        return self.ask("Page.captureScreenshot", format="png", clip=clip,
+                        captureBeyondViewport=True)["data"]
+
+    def count(self, picture, wanted):
+        return self.run(COUNT.replace("PICTURE", json.dumps(picture))
+                        .replace("WANTED", json.dumps(wanted)))
+
+    def close(self):
+        self.session = None
+        self.ask("Browser.close")
+        self.process.wait(timeout=20)
 
 
 def rgb(text):
     text = text.lstrip("#")
     if len(text) == 3:
         text = "".join(c * 2 for c in text)
-    return tuple(int(text[i:i + 2], 16) for i in (0, 2, 4))
+    return [int(text[i:i + 2], 16) for i in (0, 2, 4)]
 
 
-def look(chromium, page, width, scheme, colours, keep):
-    with open(page, encoding="utf-8") as file:
-        text = file.read()
-    names = sorted({*colours, "--bg", "--fg", "--panel"})
-    work = tempfile.mkdtemp()
-    probed = os.path.join(work, "probed.html")
-    with open(probed, "w", encoding="utf-8") as file:
-        file.write(text.replace("</body>", PROBE.replace("NAMES", json.dumps(names))))
-    dom = browse(chromium, probed, width, 1000, scheme, "--dump-dom")
-    verdict = re.search(r'<pre id="verdict">(.*?)</pre>', dom, re.S)
-    if not verdict:
-        return ["the page ran no script: " + dom[:200]]
-    told = json.loads(verdict[1].replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
-    bad = told["bad"]
-    if told["svgs"] < 4:
-        bad.append("only %d drawings" % told["svgs"])
-    shot = os.path.join(keep or work, os.path.basename(page) + ".%d.%s.png" % (width, scheme))
-    browse(chromium, os.path.abspath(page), width, int(told["fabric"][3]) + 40, scheme,
-           "--screenshot=" + shot)
-    picture = read_png(shot)
-    if picture[0] != width:
-        bad.append("the picture is %d wide" % picture[0])
-    whole = (0, 0, width, len(picture[2]))
-    share = count(picture, whole, rgb(told["colours"]["--bg"]), 2) / (width * len(picture[2]))
+def look(browser, page, width, scheme, colours, keep):
+    browser.show(page, width, scheme)
+    told = browser.run(PROBE.replace("NAMES", json.dumps([*colours, "--bg"])))
+    bad, height = told["bad"], int(told["fabric"][3]) + 40
+    picture = browser.picture(width, told["height"] if keep else height)
+    if keep:
+        name = "%s.%d.%s.png" % (os.path.basename(page), width, scheme)
+        with open(os.path.join(keep, name), "wb") as file:
+            file.write(base64.b64decode(picture))
+    wanted = [{"region": [0, 0, width, height], "rgb": rgb(told["colours"]["--bg"]), "near": 2}]
+    for name in colours:
+        wanted.append({"region": told["fabric"], "rgb": rgb(told["colours"][name]),
+                       "near": 6 if name in FILLS else 48})
+    background, *found = browser.count(picture, wanted)
+    share = background / (width * height)
     if not 0.05 < share < 0.95:
         bad.append("the background has %.0f %% of the picture" % (100 * share))
-    for name in colours:
-        near = 6 if name in FILLS else 48
-        if count(picture, told["fabric"], rgb(told["colours"][name]), near) < 60:
+    for name, pixels in zip(colours, found):
+        if pixels < 60:
             bad.append("no %s (%s) in the drawing of the fabric" % (name, told["colours"][name]))
     return bad
 
@@ -169,11 +224,16 @@ def main():
     keep = None
     if words[0] == "--keep":
         keep, words = words[1], words[2:]
-    chromium, page, width, scheme, *colours = words
-    bad = look(chromium, os.path.abspath(page), int(width), scheme, colours, keep)
-    for line in bad[:20]:
-        print("%s at %s, %s: %s" % (os.path.basename(page), width, scheme, line))
-    sys.exit(1 if bad else 0)
+    chromium, looks, wrong = words[0], words[1:], 0
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+        browser = Browser(chromium, home)
+        for page, width, scheme, colours in zip(*[iter(looks)] * 4):
+            bad = look(browser, os.path.abspath(page), int(width), scheme, colours.split(","), keep)
+            wrong += len(bad)
+            for line in bad[:20]:
+                print("%s at %s, %s: %s" % (os.path.basename(page), width, scheme, line))
+        browser.close()
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":

@@ -410,6 +410,35 @@ START_TEST(groups)
 }
 END_TEST
 
+/* Events come by time, and those of one time as they were noted, whether they come one of a few
+ * times after now, which is what rows are for, or any. */
+START_TEST(events)
+{
+    struct crowd c = {.seed = 7};
+    struct peal_sim sim = {.ctx = ctx};
+    uint64_t pushed = 0, popped = 0;
+    struct sim_due last = {0, 0, 0, 0};
+    peal_sim_dues_open(&sim);
+    while (popped < 20000) {
+        for (uint32_t i = draw(&c, 4); i > 0 && pushed < 20000; i--, pushed++) {
+            uint32_t after = draw(&c, 3) ? 1000 * draw(&c, 12) : draw(&c, 5000);
+            peal_sim_push(&sim, sim.now + after, EV_PACKET_BEGUN, (uint32_t)sim.now + after);
+        }
+        uint32_t first = peal_sim_first(&sim);
+        if (sim.next[first].time == SIM_NEVER)
+            continue;
+        struct sim_due due = peal_sim_pop(&sim, first);
+        ck_assert(due.time > last.time || (due.time == last.time && due.order > last.order));
+        ck_assert_uint_eq(due.a, due.time);
+        sim.now = due.time;
+        last = due;
+        popped++;
+    }
+    ck_assert_uint_eq(sim.next[peal_sim_first(&sim)].time, SIM_NEVER);
+    peal_sim_dues_free(&sim);
+}
+END_TEST
+
 /* A slow link slows what crosses it, and by as much. */
 START_TEST(degraded)
 {
@@ -488,6 +517,23 @@ START_TEST(same_bytes)
 }
 END_TEST
 
+/* Gives the second of a rank's signals to one semaphore another engine. */
+static void split_signals(struct plan_rank *program)
+{
+    const struct plan_step *first = NULL;
+    for (uint32_t i = 0; i < program->nsteps; i++) {
+        struct plan_step *step = &program->steps[i];
+        if (step->op != PLAN_SIGNAL)
+            continue;
+        if (first && first->peer == step->peer && first->sem == step->sem) {
+            step->engine = PEAL_ENGINE_CE;
+            return;
+        }
+        first = first ? first : step;
+    }
+    ck_abort_msg("no semaphore has two signals");
+}
+
 START_TEST(refused)
 {
     peal_request request = request_of(PEAL_ALLREDUCE, "ring", 4, 1 << 16);
@@ -502,6 +548,9 @@ START_TEST(refused)
     params.bytes = (1 << 16) + 1;
     ck_assert_int_eq(peal_simulate(ctx, run.fabric, run.table, 0, &params, &diag, &sim),
                      PEAL_ERR_RANGE);
+    split_signals(&run.table->rows[0].plan->ranks[0]);
+    ck_assert_int_eq(peal_simulate(ctx, run.fabric, run.table, 0, NULL, &diag, &sim),
+                     PEAL_ERR_PLAN);
     ck_assert_ptr_null(sim);
     peal_fabric_destroy(other);
     peal_fabric_destroy(small);
@@ -551,6 +600,7 @@ int main(void)
     tcase_add_test(all, oneshot);
     tcase_add_test(all, shares);
     tcase_add_test(all, groups);
+    tcase_add_test(all, events);
     tcase_add_test(all, degraded);
     tcase_add_test(all, incast);
     tcase_add_test(all, same_bytes);
