@@ -288,6 +288,8 @@ void peal_stage_fold_beside(const struct planner *planner, struct stage *stage, 
 double peal_beside_us(double own, double beside, double apart);
 /* Empties planner->total into the candidate. */
 void peal_candidate_total(struct planner *planner, struct candidate *candidate);
+/* 1: no other engine carries any of its hops. */
+int peal_candidate_stores(const struct candidate *candidate);
 
 /* Copies and checks the request's list of pairs, while the request still has the caller's. */
 peal_status peal_planner_pairs(struct planner *planner, peal_diag *diag);
