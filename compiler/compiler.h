@@ -459,6 +459,9 @@ peal_status peal_emission_origin(const struct planner *planner, const struct can
 peal_status peal_emission_of_row(const peal_table *table, uint32_t row, const peal_fabric *fabric,
                                  peal_diag *diag, struct emission **emission_out);
 const struct plan_source *peal_emission_source(const struct emission *emission);
+/* One rank's slice, as a plan that is not sealed. */
+peal_status peal_emission_take(struct emission *emission, uint32_t rank,
+                               struct peal_plan **plan_out);
 void peal_emission_end(struct emission *emission);
 
 /* Makes the plan of one row: every rank's program, sealed. */
