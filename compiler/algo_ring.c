@@ -319,9 +319,19 @@ static void emit_body(struct build *b, struct ring_part *part, uint32_t channel)
     }
 }
 
+/* A step waits twice, folds two into one, and tells twice; or waits, passes on, and tells. */
+static void reserve(struct build *b, const struct candidate *candidate)
+{
+    uint64_t n = (uint64_t)candidate->channels * b->plan->nranks;
+    uint64_t folds = b->plan->collective == PEAL_ALLGATHER ? 0 : n;
+    uint64_t passes = b->plan->collective == PEAL_REDUCE_SCATTER ? 0 : n;
+    peal_build_reserve(b, 5 * folds + 3 * passes, 3 * folds + 2 * passes);
+}
+
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
 {
     uint32_t n = b->plan->nranks;
+    reserve(b, candidate);
     uint32_t regions = staged(candidate, b->plan->collective) ? 2 : 1; /* of a channel */
     for (uint32_t c = 0; c < candidate->channels; c++) {
         struct members members = peal_ring_members(b, c);

@@ -392,6 +392,8 @@ struct build {
 };
 /* Begins the program of a rank: the slice is empty. */
 void peal_build_rank(struct build *b, uint32_t rank);
+/* Room for so many steps and operands: a long program does not move as it grows. */
+void peal_build_reserve(struct build *b, uint64_t steps, uint64_t operands);
 struct plan_operand peal_op_user(uint32_t rank, uint8_t buffer, uint32_t chunk);
 struct plan_operand peal_op_slot(uint32_t rank, uint8_t buffer, uint32_t region, uint32_t slot);
 uint32_t peal_build_region(struct build *b, uint8_t buffer, uint32_t width, uint32_t depth,
