@@ -359,18 +359,19 @@ static void add_stored(const struct sharers *by, struct packed_work *work)
     }
 }
 
-/* A lane of one hop folds when its last fold has left, at the rate of a link that others use too.
- */
+/* A lane of one hop folds when its last fold has left, beside what other lanes send there. */
 static void add_staged(const struct sharers *by, struct packed_work *work)
 {
-    double pushed_us = 0, fold_us = 0;
-    for (uint32_t i = 0; i < by->count; i++) {
+    double pushed_us = 0;
+    for (uint32_t i = 0; i < by->count; i++)
         pushed_us += by->lane[i]->pushed_us;
-        if (by->lane[i]->hops == 1)
-            fold_us = larger(fold_us, by->lane[i]->us);
+    for (uint32_t i = 0; i < by->count; i++) {
+        const struct lane_work *lane = by->lane[i];
+        if (lane->hops > 1 || lane->us <= 0)
+            continue;
+        double sent_us = peal_beside_us(lane->pushed_us, pushed_us - lane->pushed_us, lane->us);
+        work->links_us = larger(work->links_us, lane->us + sent_us);
     }
-    if (fold_us > 0)
-        work->links_us = larger(work->links_us, fold_us + pushed_us);
 }
 
 static void add_links(const struct measuring *m, uint32_t rank, struct packed_work *work)
