@@ -326,6 +326,12 @@ static peal_status add_tiles(struct planner *planner, struct candidate *candidat
     return PEAL_OK;
 }
 
+/* Of a channel, from which another engine sends what its lane has folded. */
+static uint32_t stage_slots(const struct candidate *candidate)
+{
+    return peal_candidate_stores(candidate) ? 0 : BUILD_EVENTS;
+}
+
 /* slots: pairs of them, for what a child sends. */
 static peal_status add_slots(struct planner *planner, enum algorithm algo, uint32_t channels,
                              uint32_t slots)
@@ -351,12 +357,12 @@ static peal_status add_slots(struct planner *planner, enum algorithm algo, uint3
         for (fan = 0; 1u << fan < n; fan++)
             ;
     }
-    if (planner->request.collective == PEAL_REDUCE)
-        candidate.slots = 2ull * channels * (fan * slots + BUILD_EVENTS);
     if (status == PEAL_OK && chains)
         cost_chain(planner, &candidate, chains);
     else if (status == PEAL_OK)
         status = cost_tree(planner, &candidate, fan);
+    if (planner->request.collective == PEAL_REDUCE)
+        candidate.slots = 2ull * channels * (fan * slots + stage_slots(&candidate));
     peal_free(planner->ctx, chains, bytes);
     return status == PEAL_OK ? add_tiles(planner, &candidate) : status;
 }
@@ -400,16 +406,18 @@ void peal_rooted_prepare(struct build *b, const struct candidate *candidate)
     b->plan->nsems = (uint16_t)(4 * candidate->channels);
     for (uint32_t c = 0; b->plan->collective == PEAL_REDUCE && c < candidate->channels; c++) {
         peal_build_region(b, PLAN_BUF_SCRATCH, ROOTED_CHILDREN, depth, bytes);
-        peal_build_region(b, PLAN_BUF_SCRATCH, BUILD_EVENTS, 1, bytes);
+        if (stage_slots(candidate))
+            peal_build_region(b, PLAN_BUF_SCRATCH, stage_slots(candidate), 1, bytes);
     }
 }
 
 void peal_rooted_emit(struct build *b, const struct candidate *candidate, uint32_t rank)
 {
+    uint32_t regions = stage_slots(candidate) ? 2 : 1; /* of a channel */
     for (uint32_t c = 0; c < candidate->channels; c++) {
         struct rooted_part part = {.chunk = c,
-                                   .region = 2 * c,
-                                   .stage_region = 2 * c + 1,
+                                   .region = regions * c,
+                                   .stage_region = regions * c + 1,
                                    .depth = slots_of(candidate),
                                    .sem0 = 4 * c,
                                    .credits = b->plan->tile_bytes != 0};

@@ -24,7 +24,7 @@ enum { SEM_DATA, SEM_RESULT, SEM_FREE, SEM_COUNT };
 /* Slots of a channel, a region each: contributions that came, and results that came, by their
  * ranks without the own one; what is sent from here, by the rank it is for, the result as the
  * own one's. */
-enum { REGION_IN, REGION_RESULT, REGION_OUT, REGION_COUNT };
+enum region { REGION_IN, REGION_RESULT, REGION_OUT };
 
 struct compressed {
     struct build *b;
@@ -33,6 +33,7 @@ struct compressed {
     uint32_t channels;
     uint32_t channel;
     peal_collective collective;
+    uint32_t regions;
 };
 
 /* ---- names ------------------------------------------------------------------------- */
@@ -47,14 +48,24 @@ static uint32_t sem(const struct compressed *c, uint32_t which)
     return SEM_COUNT * c->channel + which;
 }
 
-static struct plan_operand slot(const struct compressed *c, uint32_t rank, uint32_t region,
+/* Of a channel: only allreduce has contributions and results; of contributions that lanes store,
+ * none lies here before it is sent. */
+static uint32_t regions_of(const struct candidate *candidate, peal_collective collective)
+{
+    if (collective == PEAL_ALLREDUCE)
+        return 3;
+    return collective == PEAL_REDUCE_SCATTER && peal_candidate_stores(candidate) ? 1 : 2;
+}
+
+static struct plan_operand slot(const struct compressed *c, uint32_t rank, enum region region,
                                 uint32_t index)
 {
-    return peal_op_slot(rank, PLAN_BUF_SCRATCH, REGION_COUNT * c->channel + region, index);
+    uint32_t place = c->collective == PEAL_ALLREDUCE ? region : region == REGION_OUT;
+    return peal_op_slot(rank, PLAN_BUF_SCRATCH, c->regions * c->channel + place, index);
 }
 
 /* What came from `from` at `at`. */
-static struct plan_operand came(const struct compressed *c, uint32_t at, uint32_t region,
+static struct plan_operand came(const struct compressed *c, uint32_t at, enum region region,
                                 uint32_t from)
 {
     return slot(c, at, region, from - (from > at ? 1 : 0));
@@ -185,7 +196,8 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
                            .n = b->plan->nranks,
                            .self = rank,
                            .channels = candidate->channels,
-                           .collective = b->plan->collective};
+                           .collective = b->plan->collective,
+                           .regions = regions_of(candidate, b->plan->collective)};
     b->in_flight = BURST_EVENTS;
     for (; c.channel < c.channels; c.channel++) {
         peal_build_lane(b);
@@ -201,9 +213,11 @@ static void prepare(struct build *b, const struct candidate *candidate)
     uint64_t elements = peal_build_slot_bytes(b) / (uint64_t)FLOAT_BYTES;
     uint64_t bytes = peal_plan_wire_bytes(candidate->wire, elements);
     b->plan->nsems = (uint16_t)(SEM_COUNT * candidate->channels);
+    uint32_t regions = regions_of(candidate, b->plan->collective);
     for (uint32_t c = 0; c < candidate->channels; c++)
-        for (uint32_t region = 0; region < REGION_COUNT; region++)
-            peal_build_wire_region(b, candidate->wire, region == REGION_OUT ? n : n - 1, 1, bytes);
+        for (uint32_t region = 0; region < regions; region++) /* the last one sends, or is alone */
+            peal_build_wire_region(b, candidate->wire,
+                                   region > 0 && region + 1 == regions ? n : n - 1, 1, bytes);
 }
 
 /* ---- cost --------------------------------------------------------------------------- */
@@ -265,7 +279,6 @@ static peal_status cost(struct planner *planner, uint32_t channels, uint64_t til
                                   .wire = (uint8_t)planner->request.wire};
     int reduces = planner->request.collective != PEAL_ALLGATHER;
     int gathers = planner->request.collective != PEAL_REDUCE_SCATTER;
-    candidate.slots = (uint64_t)(2 * (3 * n - 2) * channels * ratio + 1);
     /* Packed out of the input, then unpacked and folded. */
     if (reduces) {
         PEAL_TRY(cost_exchange(planner, &candidate, others * (1 + ratio) / 2));
@@ -277,6 +290,8 @@ static peal_status cost(struct planner *planner, uint32_t channels, uint64_t til
         cost_local(planner, &candidate, (ratio + 1) / 2);
     }
     peal_candidate_total(planner, &candidate);
+    uint32_t regions = regions_of(&candidate, planner->request.collective);
+    candidate.slots = (uint64_t)(2 * (regions * (n - 1) + (regions > 1)) * channels * ratio + 1);
     return peal_planner_add(planner, &candidate);
 }
 

@@ -178,6 +178,12 @@ static void add_ends(struct planner *planner, struct candidate *candidate,
                          (collective == PEAL_ALLGATHER ? 1 : 1.5) * candidate->hop_share);
 }
 
+/* 1: some engine sends what a lane has folded, which has no output to lie in. */
+static int staged(const struct candidate *candidate, peal_collective collective)
+{
+    return collective == PEAL_REDUCE_SCATTER && !peal_candidate_stores(candidate);
+}
+
 static peal_status cost_channels(struct planner *planner, enum algorithm algo, uint32_t channels,
                                  const struct ring_orders *orders, uint32_t *order)
 {
@@ -217,6 +223,8 @@ static peal_status cost_channels(struct planner *planner, enum algorithm algo, u
         candidate.slots = candidate.tile_bytes = 0;
         return peal_planner_add(planner, &candidate);
     }
+    if (staged(&candidate, planner->request.collective))
+        candidate.slots += 2ull * BUILD_EVENTS * channels;
     PEAL_TRY(peal_planner_add(planner, &candidate));
     candidate.tile_bytes = 0; /* half the slots, as long as whole chunks fit the bound */
     return planner->request.tile_bytes ? PEAL_OK : peal_planner_add(planner, &candidate);
@@ -285,7 +293,7 @@ static void prepare(struct build *b, const struct candidate *candidate)
     for (uint32_t c = 0; c < candidate->channels; c++) {
         if (b->plan->collective != PEAL_ALLGATHER)
             peal_build_region(b, PLAN_BUF_SCRATCH, width, depth, peal_build_slot_bytes(b));
-        if (b->plan->collective == PEAL_REDUCE_SCATTER)
+        if (staged(candidate, b->plan->collective))
             peal_build_region(b, PLAN_BUF_SCRATCH, BUILD_EVENTS, 1, peal_build_slot_bytes(b));
     }
 }
@@ -295,8 +303,7 @@ static void emit_body(struct build *b, struct ring_part *part, uint32_t channel)
     switch (b->plan->collective) {
     case PEAL_REDUCE_SCATTER:
         part->chunk0 = channel;
-        part->region = 2 * channel;
-        part->stage_region = 2 * channel + 1;
+        part->stage_region = part->region + 1;
         peal_build_section(b, 1);
         peal_ring_reduce_scatter(b, part);
         break;
@@ -312,9 +319,20 @@ static void emit_body(struct build *b, struct ring_part *part, uint32_t channel)
     }
 }
 
+/* A step waits twice, folds two into one, and tells twice; or waits, passes on, and tells. */
+static void reserve(struct build *b, const struct candidate *candidate)
+{
+    uint64_t n = (uint64_t)candidate->channels * b->plan->nranks;
+    uint64_t folds = b->plan->collective == PEAL_ALLGATHER ? 0 : n;
+    uint64_t passes = b->plan->collective == PEAL_REDUCE_SCATTER ? 0 : n;
+    peal_build_reserve(b, 5 * folds + 3 * passes, 3 * folds + 2 * passes);
+}
+
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
 {
     uint32_t n = b->plan->nranks;
+    reserve(b, candidate);
+    uint32_t regions = staged(candidate, b->plan->collective) ? 2 : 1; /* of a channel */
     for (uint32_t c = 0; c < candidate->channels; c++) {
         struct members members = peal_ring_members(b, c);
         struct ring_part part = {.n = n,
@@ -322,7 +340,7 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
                                  .of = &members,
                                  .chunk0 = c * n,
                                  .in_buffer = PLAN_BUF_IN,
-                                 .region = c,
+                                 .region = c * regions,
                                  .width = peal_ring_width(n),
                                  .sem0 = 3 * c,
                                  .channels = candidate->channels};

@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+#define STEPS_MAX (1u << 26)
+#define OPERANDS_MAX (1u << 28)
+
 struct plan_operand peal_op_user(uint32_t rank, uint8_t buffer, uint32_t chunk)
 {
     return (struct plan_operand){rank, chunk, PLAN_NO_LINK, 0, buffer, 0};
@@ -75,13 +78,24 @@ void peal_build_section(struct build *b, uint32_t section)
     b->section = section;
 }
 
+void peal_build_reserve(struct build *b, uint64_t steps, uint64_t operands)
+{
+    struct plan_rank *rank = &b->slice->program;
+    if (b->status != PEAL_OK || steps > STEPS_MAX || operands > OPERANDS_MAX)
+        return;
+    fail(b, peal_grow(b->plan->ctx, (void **)&rank->steps, &rank->steps_capacity, (size_t)steps,
+                      sizeof *rank->steps, STEPS_MAX));
+    fail(b, peal_grow(b->plan->ctx, (void **)&rank->operands, &rank->operands_capacity,
+                      (size_t)operands, sizeof *rank->operands, OPERANDS_MAX));
+}
+
 static void add_step(struct build *b, const struct plan_step *step)
 {
     struct plan_rank *rank = &b->slice->program;
     if (b->status != PEAL_OK)
         return;
     peal_status status = peal_grow(b->plan->ctx, (void **)&rank->steps, &rank->steps_capacity,
-                                   (size_t)rank->nsteps + 1, sizeof *rank->steps, 1u << 26);
+                                   (size_t)rank->nsteps + 1, sizeof *rank->steps, STEPS_MAX);
     if (status != PEAL_OK) {
         fail(b, status);
         return;
@@ -151,7 +165,7 @@ static uint32_t add_operands(struct build *b, uint32_t nsrc, const struct plan_o
     struct plan_rank *rank = &b->slice->program;
     peal_status status =
         peal_grow(b->plan->ctx, (void **)&rank->operands, &rank->operands_capacity,
-                  (size_t)rank->noperands + nsrc + ndst, sizeof *rank->operands, 1u << 28);
+                  (size_t)rank->noperands + nsrc + ndst, sizeof *rank->operands, OPERANDS_MAX);
     if (status != PEAL_OK) {
         fail(b, status);
         return 0;

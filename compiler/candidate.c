@@ -108,6 +108,14 @@ void peal_candidate_total(struct planner *planner, struct candidate *candidate)
     peal_load_clear(&planner->total);
 }
 
+int peal_candidate_stores(const struct candidate *candidate)
+{
+    for (uint32_t c = 0; c < PEAL_LINK_CLASS_COUNT; c++)
+        if (candidate->engines[c] & ~(1u << PEAL_ENGINE_SM))
+            return 0;
+    return 1;
+}
+
 /* Of the largest chunk. */
 static double chunk_bytes(const struct candidate *candidate, double bytes)
 {

@@ -288,6 +288,8 @@ void peal_stage_fold_beside(const struct planner *planner, struct stage *stage, 
 double peal_beside_us(double own, double beside, double apart);
 /* Empties planner->total into the candidate. */
 void peal_candidate_total(struct planner *planner, struct candidate *candidate);
+/* 1: no other engine carries any of its hops. */
+int peal_candidate_stores(const struct candidate *candidate);
 
 /* Copies and checks the request's list of pairs, while the request still has the caller's. */
 peal_status peal_planner_pairs(struct planner *planner, peal_diag *diag);
@@ -390,6 +392,8 @@ struct build {
 };
 /* Begins the program of a rank: the slice is empty. */
 void peal_build_rank(struct build *b, uint32_t rank);
+/* Room for so many steps and operands: a long program does not move as it grows. */
+void peal_build_reserve(struct build *b, uint64_t steps, uint64_t operands);
 struct plan_operand peal_op_user(uint32_t rank, uint8_t buffer, uint32_t chunk);
 struct plan_operand peal_op_slot(uint32_t rank, uint8_t buffer, uint32_t region, uint32_t slot);
 uint32_t peal_build_region(struct build *b, uint8_t buffer, uint32_t width, uint32_t depth,
@@ -457,6 +461,9 @@ peal_status peal_emission_origin(const struct planner *planner, const struct can
 peal_status peal_emission_of_row(const peal_table *table, uint32_t row, const peal_fabric *fabric,
                                  peal_diag *diag, struct emission **emission_out);
 const struct plan_source *peal_emission_source(const struct emission *emission);
+/* One rank's slice, as a plan that is not sealed. */
+peal_status peal_emission_take(struct emission *emission, uint32_t rank,
+                               struct peal_plan **plan_out);
 void peal_emission_end(struct emission *emission);
 
 /* Makes the plan of one row: every rank's program, sealed. */

@@ -174,6 +174,13 @@ const struct plan_source *peal_emission_source(const struct emission *emission)
     return &emission->source;
 }
 
+peal_status peal_emission_take(struct emission *e, uint32_t rank, struct peal_plan **plan_out)
+{
+    const struct plan_slice *slice;
+    PEAL_TRY(read_rank(e, rank, &slice));
+    return peal_plan_of_slice(e->head, rank, &e->slice, plan_out);
+}
+
 void peal_emission_end(struct emission *e)
 {
     if (!e)

@@ -159,7 +159,10 @@ struct packed_work {
     double gap_us;   /* its messages besides one, and those of the rank's other engines */
     double told_us;  /* how much later than the first the last child of a seat is told */
     double waits_us; /* between the signals of each of its steps */
-    double links_us; /* of the first kind only: the link that lanes share worst */
+    /* Of the first kind only: */
+    double links_us;      /* the link that takes its lanes longest */
+    double held_us;       /* the link whose lanes stand still together longest, */
+    double held_waits_us; /* and how long */
 };
 
 /* Sets seat_us. */

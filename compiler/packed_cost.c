@@ -245,23 +245,26 @@ static void add_turns(const struct costing *c, struct candidate *candidate,
     candidate->stage[candidate->nstages++] = flight;
 }
 
+static void add_pace(struct candidate *candidate, double us_per_byte, double waits_us)
+{
+    struct stage pace = {.depth = 1, .lane = candidate->nstages};
+    pace.us_per_byte = pace.alone_us_per_byte = us_per_byte;
+    pace.alpha_us = waits_us / 2; /* of depth 1: twice */
+    if (candidate->nstages < ENTER_LANE)
+        candidate->stage[candidate->nstages++] = pace;
+}
+
 /* A lane stands still between the signals of each step, which its links do not notice unless it has
  * hardly less to do than they have. */
 static void add_waits(const struct costing *c, struct candidate *candidate,
                       const struct packed_work *work)
 {
-    struct stage links = {.depth = 1, .lane = candidate->nstages};
-    links.us_per_byte = links.alone_us_per_byte = work->links_us;
-    if (candidate->nstages < ENTER_LANE)
-        candidate->stage[candidate->nstages++] = links;
-    for (uint32_t k = 0; k < peal_packed_lane_kinds(c->packed); k++) {
-        struct stage lane = {.depth = 1, .lane = candidate->nstages};
-        if (work[k].waits_us <= 0 || candidate->nstages >= ENTER_LANE)
-            continue;
-        lane.alpha_us = work[k].waits_us / 2; /* of depth 1: twice */
-        lane.us_per_byte = lane.alone_us_per_byte = work[k].us;
-        candidate->stage[candidate->nstages++] = lane;
-    }
+    add_pace(candidate, work->links_us, 0);
+    if (work->held_waits_us > 0)
+        add_pace(candidate, work->held_us, work->held_waits_us);
+    for (uint32_t k = 0; k < peal_packed_lane_kinds(c->packed); k++)
+        if (work[k].waits_us > 0)
+            add_pace(candidate, work[k].us, work[k].waits_us);
 }
 
 /* A root's other lanes begin when its first one has written the output: once, in a pipeline. */

@@ -121,6 +121,7 @@ static void deal_chunks(struct packed *packed, uint64_t *load)
 /* What a rank's seats of one depth send to one neighbour. */
 struct trunk {
     uint64_t load; /* time, in units that all have in common */
+    uint32_t hops;
     uint32_t first;
     uint32_t lanes;
 };
@@ -170,8 +171,10 @@ static uint64_t time_of(const struct dealer *d, uint32_t chunk, uint32_t neighbo
 static void count_hop(const struct dealer *d, uint32_t chunk, uint32_t rank, uint32_t neighbour,
                       uint32_t depth)
 {
+    struct trunk *trunk = &d->trunk[depth * d->packed->n + neighbour];
     (void)rank;
-    d->trunk[depth * d->packed->n + neighbour].load += time_of(d, chunk, neighbour);
+    trunk->load += time_of(d, chunk, neighbour);
+    trunk->hops++;
 }
 
 static uint32_t count_lanes(const struct trunk *trunk, uint32_t n)
@@ -182,24 +185,49 @@ static uint32_t count_lanes(const struct trunk *trunk, uint32_t n)
     return lanes;
 }
 
-/* One for each trunk, and one after the other to that whose lanes have most: lanes that share a
+/*
+ * So many lanes more. Of one root, whose hops are few, until the lane with most of them has one
+ * less: lanes of a link of which some have two hops and some have one would be through at different
+ * times, and keep ranks below waiting for the last ones. 0: no more are of use.
+ */
+static uint32_t next_step(const struct dealer *d, const struct trunk *trunk)
+{
+    if (d->packed->blocks > 1)
+        return 1;
+    uint32_t most = (trunk->hops + trunk->lanes - 1) / trunk->lanes;
+    return most == 1 ? 0 : (trunk->hops + most - 2) / (most - 1) - trunk->lanes;
+}
+
+/* Of those that may have more, the one whose lanes have most; NULL: none. */
+static struct trunk *find_fullest(const struct dealer *d, uint32_t depths, uint32_t lanes)
+{
+    struct trunk *most = NULL;
+    for (uint32_t i = 0; i < depths * d->packed->n; i++) {
+        struct trunk *trunk = &d->trunk[i];
+        uint32_t more = trunk->load ? next_step(d, trunk) : 0,
+                 used = count_lanes(trunk - i % d->packed->n, d->packed->n);
+        if (more && more <= lanes && used + more <= d->packed->lanes &&
+            (!most || trunk->load * (most->lanes + 1) > most->load * (trunk->lanes + 1)))
+            most = trunk;
+    }
+    return most;
+}
+
+/* One for each trunk, and then as many as help to the one whose lanes have most: lanes that share a
  * link get equal shares of it, so each should have as much to do. */
 static void spread_lanes(const struct dealer *d, uint32_t depths, uint32_t lanes)
 {
-    uint32_t n = d->packed->n, used = 0;
-    for (uint32_t i = 0; i < depths * n; i++) {
+    uint32_t trunks = depths * d->packed->n;
+    for (uint32_t i = 0; i < trunks; i++)
         d->trunk[i].lanes = d->trunk[i].load != 0;
-        used += d->trunk[i].lanes;
-    }
-    for (; used && used < lanes; used++) {
-        uint32_t most = 0;
-        for (uint32_t i = 1; i < depths * n; i++)
-            if (d->trunk[i].load * (d->trunk[most].lanes + 1) >
-                d->trunk[most].load * (d->trunk[i].lanes + 1))
-                most = i;
-        if (count_lanes(&d->trunk[most / n * n], n) == d->packed->lanes)
+    uint32_t used = count_lanes(d->trunk, trunks);
+    while (used < lanes) {
+        struct trunk *trunk = find_fullest(d, depths, lanes - used);
+        if (!trunk)
             return;
-        d->trunk[most].lanes++;
+        uint32_t more = next_step(d, trunk);
+        trunk->lanes += more;
+        used += more;
     }
 }
 

@@ -102,9 +102,10 @@ void peal_packed_forget_seats(struct packed *packed)
 /* One lane of a rank, while they are added up. */
 struct lane_work {
     double us;
-    double link_us; /* of it, what it keeps its link busy with */
-    uint32_t peer;  /* the other end of the link */
-    double gap_us;  /* of its messages */
+    double link_us;   /* of it, what it keeps its link busy with */
+    double pushed_us; /* what another engine keeps the link busy with for it */
+    uint32_t peer;    /* the other end of the link */
+    double gap_us;    /* of its messages */
     double waits_us;
     uint32_t hops;
     uint32_t used;
@@ -178,11 +179,10 @@ static void add_climb(const struct measuring *m, uint32_t rank, const struct sea
         lane->gap_us += link->gap_us;
     else
         add_pushed(&m->pushed[seat->depth], link->gap_us, 1);
-    if (!link->stores)
-        return;
-    lane->waits_us += seat->children * link->gap_us; /* credits to each child, behind it */
-    lane->link_us += (double)link->ps * 1e-12 * share;
     lane->peer = seat->parent;
+    *(link->stores ? &lane->link_us : &lane->pushed_us) += (double)link->ps * 1e-12 * share;
+    if (link->stores)
+        lane->waits_us += seat->children * link->gap_us; /* credits to each child, behind it */
 }
 
 static void add_up(const struct measuring *m, uint32_t chunk, uint32_t rank)
@@ -224,6 +224,7 @@ static void add_serving(const struct measuring *m, uint32_t chunk, uint32_t rank
             continue;
         if (!link->stores) {
             add_pushed(&m->pushed[kind], link->gap_us, hearers(packed, chunk, child[i]));
+            lane->pushed_us += (double)link->ps * 1e-12 * peal_packed_share(packed, chunk);
             continue;
         }
         touched += 1;
@@ -315,24 +316,76 @@ static uint32_t link_of(const struct packed *packed, uint32_t rank, uint32_t pee
     return first;
 }
 
-/* Of the rank's link that takes longest. */
-static double links_us(const struct measuring *m, uint32_t rank)
+/* The lanes of a rank that use one link. */
+struct sharers {
+    struct lane_work *lane[PLAN_LANES_MAX];
+    uint32_t count;
+};
+
+static void find_sharers(const struct measuring *m, uint32_t rank, uint32_t link, int stores,
+                         struct sharers *to)
+{
+    uint32_t all = peal_packed_lane_kinds(m->packed) * m->packed->lanes;
+    to->count = 0;
+    for (uint32_t i = 0; i < all && to->count < PLAN_LANES_MAX; i++) {
+        struct lane_work *lane = &m->lane[i];
+        if ((stores ? lane->link_us : lane->pushed_us) > 0 &&
+            link_of(m->packed, rank, lane->peer) == link)
+            to->lane[to->count++] = lane;
+    }
+}
+
+/* Lanes that have equally much to do over a link stay in step, and stand still together. */
+static double in_step_us(const struct sharers *by)
+{
+    double waits_us = by->lane[0]->waits_us;
+    for (uint32_t i = 1; i < by->count; i++) {
+        if (by->lane[i]->hops != by->lane[0]->hops)
+            return 0;
+        waits_us = by->lane[i]->waits_us < waits_us ? by->lane[i]->waits_us : waits_us;
+    }
+    return waits_us;
+}
+
+static void add_stored(const struct sharers *by, struct packed_work *work)
+{
+    if (!by->count)
+        return;
+    double us = sharing_us(by->lane, by->count), waits_us = in_step_us(by);
+    work->links_us = larger(work->links_us, us);
+    if (waits_us > work->held_waits_us || (waits_us == work->held_waits_us && us > work->held_us)) {
+        work->held_waits_us = waits_us;
+        work->held_us = us;
+    }
+}
+
+/* A lane of one hop folds when its last fold has left, beside what other lanes send there. */
+static void add_staged(const struct sharers *by, struct packed_work *work)
+{
+    double pushed_us = 0;
+    for (uint32_t i = 0; i < by->count; i++)
+        pushed_us += by->lane[i]->pushed_us;
+    for (uint32_t i = 0; i < by->count; i++) {
+        const struct lane_work *lane = by->lane[i];
+        if (lane->hops > 1 || lane->us <= 0)
+            continue;
+        double sent_us = peal_beside_us(lane->pushed_us, pushed_us - lane->pushed_us, lane->us);
+        work->links_us = larger(work->links_us, lane->us + sent_us);
+    }
+}
+
+static void add_links(const struct measuring *m, uint32_t rank, struct packed_work *work)
 {
     const struct packed *packed = m->packed;
-    uint32_t all = peal_packed_lane_kinds(packed) * packed->lanes;
-    double most = 0;
     for (uint32_t first = 0; first < packed->n; first++) {
-        struct lane_work *lane[PLAN_LANES_MAX];
-        uint32_t count = 0;
+        struct sharers by;
         if (!packed->link[rank * packed->n + first].ps || link_of(packed, rank, first) != first)
             continue;
-        for (uint32_t i = 0; i < all && count < PLAN_LANES_MAX; i++)
-            if (m->lane[i].link_us > 0 && link_of(packed, rank, m->lane[i].peer) == first)
-                lane[count++] = &m->lane[i];
-        if (count)
-            most = larger(most, sharing_us(lane, count));
+        find_sharers(m, rank, first, 1, &by);
+        add_stored(&by, work);
+        find_sharers(m, rank, first, 0, &by);
+        add_staged(&by, work);
     }
-    return most;
 }
 
 static double but_one(double sum, uint32_t count)
@@ -357,7 +410,7 @@ static double add_rank(const struct measuring *m, uint32_t rank, struct packed_w
             add_down(m, chunk, rank);
     }
     if (packed->by_link)
-        work->links_us = larger(work->links_us, links_us(m, rank));
+        add_links(m, rank, work);
     for (uint32_t i = 0; i < kinds * packed->lanes; i++) {
         struct packed_work *to = &work[i / packed->lanes];
         *lanes += m->lane[i].used;

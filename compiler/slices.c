@@ -8,7 +8,7 @@ static peal_status slice_row(const peal_table *table, uint32_t row, const peal_f
     struct emission *emission;
     struct peal_plan *plan;
     PEAL_TRY(peal_emission_of_row(table, row, fabric, diag, &emission));
-    peal_status status = peal_plan_take_slice(peal_emission_source(emission), rank, &plan);
+    peal_status status = peal_emission_take(emission, rank, &plan);
     peal_emission_end(emission);
     if (status != PEAL_OK)
         return peal_fail(diag, status, "the program of rank %u cannot be built: %s", rank,

@@ -220,30 +220,23 @@ peal_status peal_plan_gather(const struct plan_source *source, struct peal_plan 
 
 /* ---- one rank's slice --------------------------------------------------------- */
 
-static peal_status copy_slice(struct peal_plan *plan, const struct plan_slice *slice)
+peal_status peal_plan_of_slice(const struct peal_plan *head, uint32_t rank,
+                               struct plan_slice *slice, struct peal_plan **plan_out)
 {
-    plan->links = copy_of(plan->ctx, slice->links, slice->nlinks, sizeof *slice->links);
-    if (slice->nlinks && !plan->links)
-        return PEAL_ERR_MEMORY;
-    plan->nlinks = plan->links_capacity = slice->nlinks;
-    plan->ranks = peal_calloc(plan->ctx, 1, sizeof *plan->ranks);
-    return plan->ranks ? copy_program(plan->ctx, plan->ranks, &slice->program) : PEAL_ERR_MEMORY;
-}
-
-peal_status peal_plan_take_slice(const struct plan_source *source, uint32_t rank,
-                                 struct peal_plan **plan_out)
-{
-    const struct plan_slice *slice;
     struct peal_plan *plan;
-    PEAL_TRY(source->read(source->user, rank, &slice));
-    PEAL_TRY(peal_plan_copy_head(source->head, &plan));
+    PEAL_TRY(peal_plan_copy_head(head, &plan));
     plan->sliced = 1;
     plan->slice_rank = rank;
-    peal_status status = copy_slice(plan, slice);
-    if (status != PEAL_OK) {
+    plan->ranks = peal_calloc(plan->ctx, 1, sizeof *plan->ranks);
+    if (!plan->ranks) {
         peal_plan_destroy(plan);
-        return status;
+        return PEAL_ERR_MEMORY;
     }
+    *plan->ranks = slice->program;
+    plan->links = slice->links;
+    plan->nlinks = slice->nlinks;
+    plan->links_capacity = slice->links_capacity;
+    memset(slice, 0, sizeof *slice);
     *plan_out = plan;
     return PEAL_OK;
 }

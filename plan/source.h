@@ -49,9 +49,10 @@ void peal_plan_link_index_free(peal_ctx *ctx, struct plan_link_index *index);
 peal_status peal_plan_copy_head(const struct peal_plan *plan, struct peal_plan **head_out);
 /* The whole plan of a source, not sealed. */
 peal_status peal_plan_gather(const struct plan_source *source, struct peal_plan **plan_out);
-/* One rank's slice of it as a plan by itself, not sealed: sliced, with the head's origin. */
-peal_status peal_plan_take_slice(const struct plan_source *source, uint32_t rank,
-                                 struct peal_plan **plan_out);
+/* One rank's slice as a plan by itself, not sealed: sliced, with the head's origin. It takes the
+ * slice's program and links, which are empty then. */
+peal_status peal_plan_of_slice(const struct peal_plan *head, uint32_t rank,
+                               struct plan_slice *slice, struct peal_plan **plan_out);
 
 /* ---- the form of a source's settings and of one of its programs */
 peal_status peal_plan_check_head(const struct peal_plan *head, peal_diag *diag);

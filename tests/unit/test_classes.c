@@ -17,6 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MANY_RANKS                                                                                 \
+    24u /* of more only some candidates are proven, others for each number of hosts */
+
 static struct test_heap heap;
 static peal_ctx *ctx;
 static peal_fabric *fabric;
@@ -159,12 +162,13 @@ static void both_accept(const struct peal_plan *plan, uint32_t hosts)
                   (unsigned long long)order);
 }
 
-/* All candidates of one number of channels and one tile. */
-static uint32_t all_accepted(uint32_t hosts, uint32_t channels, uint64_t tile)
+/* Every `stride`th candidate of one number of channels and one tile. */
+static uint32_t all_accepted(uint32_t hosts, uint32_t channels, uint64_t tile, uint32_t first,
+                             uint32_t stride)
 {
     const struct planner *planner = planned("hierarchical", channels, tile, 1 << 20);
     uint32_t count = 0;
-    for (uint32_t i = 0; i < planner->count; i++) {
+    for (uint32_t i = first % stride; i < planner->count; i += stride) {
         struct emission *emission = emitted(&planner->candidates[i], 1 << 20);
         struct peal_plan *plan = gathered(emission);
         both_accept(plan, hosts);
@@ -184,7 +188,8 @@ START_TEST(both_proofs_accept_what_is_compiled)
             if (hosts * locals[l] > 72)
                 continue;
             parse_hosts(hosts, locals[l]);
-            count += all_accepted(hosts, 1 + turn % 2, turn / 2 % 2 ? 16384 : 0);
+            count += all_accepted(hosts, 1 + turn % 2, turn / 2 % 2 ? 16384 : 0, turn,
+                                  hosts * locals[l] > MANY_RANKS ? 3 : 1);
             forget_plans();
         }
     printf("%u plans proven in both ways, %u of them add up every element in one order\n", count,
@@ -201,7 +206,7 @@ START_TEST(hosts_without_direct_links_are_proven)
     static const char *const hosts[] = {"pcie-8gpu.xml", "dgx1-v100.xml", "slingshot-4gpu.xml"};
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
         load_hosts(hosts[i], 3);
-        ck_assert_uint_gt(all_accepted(3, 1, 16384), 0);
+        ck_assert_uint_gt(all_accepted(3, 1, 16384, 0, 1), 0);
         forget_plans();
     }
 }

@@ -81,6 +81,7 @@ struct model_rank {
 struct model {
     const struct model_call *calls;
     uint32_t ncalls, nranks, nsems, nplans;
+    uint32_t nlanes, nevents; /* of a rank, of a lane: of the one that has most */
     uint64_t random;
     struct model_cell *user[MODEL_CALLS]; /* [rank][in, out][chunk][tile] */
     struct model_cell *slots[3];          /* scratch, packets: [rank][copy][slot]; of ahead */
@@ -194,7 +195,8 @@ static inline void model_fold(struct model *m, uint32_t rank, uint32_t call, uin
                               const struct plan_step *step, const void *self,
                               struct model_value *value)
 {
-    ck_assert_uint_lt(step->more, MODEL_SPAN);
+    if (step->more >= MODEL_SPAN) /* an assertion that holds costs a system call */
+        ck_abort_msg("a step of %u chunks", step->more + 1);
     for (uint32_t nth = 0; nth <= step->more; nth++)
         value[nth] = model_fold_nth(m, rank, call, trip, step, nth, self);
 }
@@ -260,8 +262,8 @@ static inline struct model_event *model_event_of(struct model *m, const struct m
                                                  uint32_t call, uint32_t e)
 {
     uint64_t at = m->calls[call].number;
-    at = (at * m->nranks + lane->rank) * PLAN_LANES_MAX + lane->lane;
-    return &m->events[at * PLAN_EVENTS_MAX + e];
+    at = (at * m->nranks + lane->rank) * m->nlanes + lane->lane;
+    return &m->events[at * m->nevents + e];
 }
 
 static inline struct model_sem *model_sem_of(struct model *m, uint32_t producer, uint32_t consumer,
@@ -497,7 +499,7 @@ static inline int model_caller(struct model *m, uint32_t r)
     rank->inside = 1;
     const struct plan_rank *program = &call->plan->ranks[r];
     for (uint32_t l = 0; l < program->nlanes; l++) {
-        struct model_lane *lane = &m->lanes[r * PLAN_LANES_MAX + l];
+        struct model_lane *lane = &m->lanes[r * m->nlanes + l];
         lane->pc = lane->trip = lane->begun = 0;
         rank->running +=
             program->lanes[l].pre + program->lanes[l].body + program->lanes[l].post > 0;
@@ -544,7 +546,7 @@ static inline int model_raise(struct model_sem *sem)
 
 static inline int model_go(struct model *m, uint32_t actor)
 {
-    uint32_t lanes = m->nranks * PLAN_LANES_MAX, sems = m->nranks * m->nranks * m->nsems;
+    uint32_t lanes = m->nranks * m->nlanes, sems = m->nranks * m->nranks * m->nsems;
     if (actor < m->nranks)
         return model_caller(m, actor);
     actor -= m->nranks;
@@ -568,8 +570,8 @@ static inline void *model_room(uint64_t count, size_t bytes)
 /* Actors that can never go on are left out; the others in a random order. */
 static inline void model_actors(struct model *m)
 {
-    uint32_t lanes = m->nranks * PLAN_LANES_MAX, sems = m->nranks * m->nranks * m->nsems;
-    uint32_t events = m->nplans * lanes * PLAN_EVENTS_MAX;
+    uint32_t lanes = m->nranks * m->nlanes, sems = m->nranks * m->nranks * m->nsems;
+    uint32_t events = m->nplans * lanes * m->nevents;
     uint8_t *used = model_room((uint64_t)m->nranks + lanes + sems + events, 1);
     memset(used, 1, m->nranks);
     for (uint32_t c = 0; c < m->ncalls; c++)
@@ -577,8 +579,8 @@ static inline void model_actors(struct model *m)
             for (uint32_t l = 0; l < m->calls[c].plan->ranks[r].nlanes; l++) {
                 const struct plan_rank *program = &m->calls[c].plan->ranks[r];
                 const struct plan_lane *code = &program->lanes[l];
-                struct model_lane *lane = &m->lanes[r * PLAN_LANES_MAX + l];
-                used[m->nranks + r * PLAN_LANES_MAX + l] = 1;
+                struct model_lane *lane = &m->lanes[r * m->nlanes + l];
+                used[m->nranks + r * m->nlanes + l] = 1;
                 for (uint32_t i = 0; i < code->pre + code->body + code->post; i++) {
                     const struct plan_step *step = &program->steps[code->first + i];
                     if (peal_plan_op_signals(step->op))
@@ -600,8 +602,26 @@ static inline void model_actors(struct model *m)
     free(used);
 }
 
+static inline void model_count(struct model *m, const struct peal_plan *plan)
+{
+    for (uint32_t r = 0; r < plan->nranks; r++) {
+        const struct plan_rank *program = &plan->ranks[r];
+        m->nlanes = program->nlanes > m->nlanes ? program->nlanes : m->nlanes;
+        for (uint32_t i = 0; i < program->nsteps; i++) {
+            const struct plan_step *step = &program->steps[i];
+            if (step->event != PLAN_NO_EVENT && step->event >= m->nevents)
+                m->nevents = step->event + 1u;
+            if (step->after != PLAN_NO_EVENT && step->after >= m->nevents)
+                m->nevents = step->after + 1u;
+        }
+    }
+}
+
 static inline void model_make(struct model *m)
 {
+    m->nlanes = m->nevents = 1;
+    for (uint32_t c = 0; c < m->ncalls; c++)
+        model_count(m, m->calls[c].plan);
     for (uint32_t c = 0; c < m->ncalls; c++) {
         const struct peal_plan *plan = m->calls[c].plan;
         uint64_t slots = 0;
@@ -616,12 +636,12 @@ static inline void model_make(struct model *m)
     for (uint32_t i = 0; i < 3; i++)
         m->slots[i] = model_room(m->nranks * MODEL_RING * m->nslots, sizeof(struct model_cell));
     m->sems = model_room((uint64_t)m->nranks * m->nranks * m->nsems, sizeof *m->sems);
-    m->lanes = model_room((uint64_t)m->nranks * PLAN_LANES_MAX, sizeof *m->lanes);
-    m->events = model_room((uint64_t)m->nplans * m->nranks * PLAN_LANES_MAX * PLAN_EVENTS_MAX,
-                           sizeof *m->events);
-    for (uint32_t i = 0; i < m->nranks * PLAN_LANES_MAX; i++) {
-        m->lanes[i].rank = i / PLAN_LANES_MAX;
-        m->lanes[i].lane = i % PLAN_LANES_MAX;
+    m->lanes = model_room((uint64_t)m->nranks * m->nlanes, sizeof *m->lanes);
+    m->events =
+        model_room((uint64_t)m->nplans * m->nranks * m->nlanes * m->nevents, sizeof *m->events);
+    for (uint32_t i = 0; i < m->nranks * m->nlanes; i++) {
+        m->lanes[i].rank = i / m->nlanes;
+        m->lanes[i].lane = i % m->nlanes;
     }
     model_actors(m);
 }

@@ -52,11 +52,9 @@ START_TEST(near_the_optimum)
         const char *topology;
         peal_collective collective;
         double within; /* of the bound */
-    } rows[] = {{"dgx1-v100", PEAL_ALLGATHER, 1.06},
-                {"dgx1-v100", PEAL_REDUCE_SCATTER, 1.08},
-                {"dgx1-v100", PEAL_ALLREDUCE, 1.12},
-                {"dgx1-v100", PEAL_REDUCE, 1.25},
-                {"slingshot-4gpu", PEAL_ALLREDUCE, 1.05}};
+    } rows[] = {{"dgx1-v100", PEAL_ALLGATHER, 1.06}, {"dgx1-v100", PEAL_REDUCE_SCATTER, 1.08},
+                {"dgx1-v100", PEAL_ALLREDUCE, 1.12}, {"dgx1-v100", PEAL_BROADCAST, 1.12},
+                {"dgx1-v100", PEAL_REDUCE, 1.14},    {"slingshot-4gpu", PEAL_ALLREDUCE, 1.05}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         peal_row_info row = {.size = sizeof row};
         double us = simulated_us(rows[i].topology, rows[i].collective, 64u << 20, &row);

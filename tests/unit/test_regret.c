@@ -2,8 +2,8 @@
 /* ctest: plain */
 /*
  * What choosing costs: at every size the plan of a table is at most 2 % slower than the best
- * candidate that fits, by the model, and never slower than the best plain ring or tree. On all
- * machines of the corpus and of the examples, for all collectives.
+ * candidate that fits, by the model, and never slower than the best plain ring or tree; nor is it
+ * faster than the bound. On all machines of the corpus and of the examples, for all collectives.
  */
 #include "compiler.h"
 #include "support.h"
@@ -58,6 +58,7 @@ static void at_size(const char *name, const peal_table *table, uint32_t row, uin
         best = best == 0 || time < best ? time : best;
         plain = is_plain(planner, i) && (plain == 0 || time < plain) ? time : plain;
     }
+    double bound = peal_planner_bound(planner, bytes);
     const char *algorithm = table->rows[row].info.algorithm;
     const char *collective = peal_collective_name(planner->request.collective);
     ck_assert_msg(own <= best * 1.02 + ROUNDING_US, "%s, %s of %llu bytes: %s takes %g us, best %g",
@@ -65,6 +66,8 @@ static void at_size(const char *name, const peal_table *table, uint32_t row, uin
     ck_assert_msg(plain == 0 || own <= plain + ROUNDING_US,
                   "%s, %s of %llu bytes: %s takes %g us, plain %g", name, collective,
                   (unsigned long long)bytes, algorithm, own, plain);
+    ck_assert_msg(own >= bound * (1 - 1e-9), "%s, %s of %llu bytes: %s takes %g us, bound %g", name,
+                  collective, (unsigned long long)bytes, algorithm, own, bound);
     sum.choices++;
     if (own / best > sum.worst) {
         sum.worst = own / best;
