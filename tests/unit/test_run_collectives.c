@@ -61,25 +61,26 @@ static peal_request request_for(enum machine machine, unsigned ranks)
 struct grid {
     const peal_table *table;
     unsigned roots;
+    unsigned turn; /* to begin with: another one for each table */
     unsigned calls;
 };
 
-static const size_t counts[] = {0, 1, 7, 8, 1003, LARGE};
+#define EVERY 7u /* the count that takes all types and operations */
+static const size_t counts[] = {0, 1, EVERY, 8, 1003, LARGE};
 #define COUNTS (sizeof counts / sizeof *counts)
 
-/* Small counts take all types and operations, the larger ones some, and the largest one. */
+/* The others take each type with an operation by turns, and the largest takes one. */
 static int taken(peal_collective collective, unsigned d, unsigned o, size_t count, unsigned turn)
 {
     unsigned combination = d * PEAL_OP_COUNT + o;
     if (!coll_reduces(collective) &&
         (o != PEAL_SUM || (d != PEAL_FLOAT32 && d != PEAL_INT8 && d != PEAL_UINT64)))
         return 0;
-    if (count < 100)
-        return THOROUGH || !coll_reduces(collective) || o == (d + turn) % PEAL_OP_COUNT;
     if (!coll_reduces(collective))
         return count < LARGE || d == PEAL_UINT64;
-    return count < LARGE ? o == (d + turn) % PEAL_OP_COUNT
-                         : combination == turn * 7 % (PEAL_DTYPE_COUNT * PEAL_OP_COUNT);
+    if (count == LARGE)
+        return combination == turn * 7 % (PEAL_DTYPE_COUNT * PEAL_OP_COUNT);
+    return (THOROUGH && count == EVERY) || o == (d + turn + count) % PEAL_OP_COUNT;
 }
 
 static int run_counts(struct rank_thread *self, struct coll_call c, char *memory, unsigned turn)
@@ -119,7 +120,7 @@ static int grid_body(struct rank_thread *self)
     const struct grid *grid = self->user;
     char *memory = malloc(2 * HALF);
     int failed = !memory;
-    unsigned turn = 0;
+    unsigned turn = grid->turn;
     for (int c = 0; c < PEAL_CUSTOM && !failed; c++) {
         int ends = coll_rooted((peal_collective)c) || c == PEAL_SENDRECV;
         for (unsigned root = 0; root < (ends ? self->ranks : 1) && !failed; root++) {
@@ -139,7 +140,8 @@ static int grid_body(struct rank_thread *self)
 static unsigned run_table(const peal_fabric *fabric, const peal_request *request, unsigned roots,
                           const peal_world_params *params, const char *name)
 {
-    struct grid grid = {.roots = roots};
+    static unsigned tables;
+    struct grid grid = {.roots = roots, .turn = request->ranks + tables++};
     peal_table *table = coll_all(ctx, fabric, *request, roots);
     if (!table)
         return 0;
