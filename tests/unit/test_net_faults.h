@@ -9,6 +9,7 @@
 
 #include "net.h"
 #include "support.h"
+#include "test_forks.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -597,29 +598,6 @@ static int run_one(uint64_t seed, enum fault fault)
     (void)fflush(stdout);
     (void)munmap(o, RANKS * sizeof *o);
     return right;
-}
-
-/* Runs of these seeds, each in a process of its own, several at a time: most of the time they wait.
- * How many were not as they have to be. */
-static unsigned run_many(uint64_t seed, unsigned runs, unsigned at_a_time)
-{
-    unsigned begun = 0, over = 0, wrong = 0;
-    (void)fflush(NULL);
-    while (over < runs) {
-        int how;
-        if (begun < runs && begun - over < at_a_time) {
-            pid_t pid = fork();
-            if (pid == 0)
-                _exit(!run_one(seed + begun, (enum fault)(begun % F_KINDS)));
-            begun++;
-            over += pid < 0;
-            wrong += pid < 0;
-        } else if (wait(&how) > 0) {
-            over++;
-            wrong += !WIFEXITED(how) || WEXITSTATUS(how) != 0;
-        }
-    }
-    return wrong;
 }
 
 #endif
