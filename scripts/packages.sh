@@ -10,6 +10,8 @@ packages_optional=(libibverbs-dev ibverbs-providers libpmix-dev)
 # To test it.
 packages_test=(check libsubunit-dev clang clang-format libxml2-utils shellcheck
     python3-jsonschema graphviz libsimgrid-dev chromium fonts-dejavu-core lua5.4)
+# To start it as clusters do, and between hosts that are namespaces (tests/net).
+packages_net=(iproute2 munge openmpi-bin slurm-client slurmctld slurmd)
 # To run it over RDMA in emulated machines (tests/rdma).
 packages_rdma=(qemu-system-x86 busybox-static kmod cpio xz-utils zstd iproute2 ibverbs-providers)
 

@@ -108,8 +108,8 @@ XML
     hosts "$n" "$(python3 -c "print(int($rate * 1000))")mbit"
     echo "$n hosts, $rate Gbit/s, allreduce of $size by $((2 * n)) ranks"
     echo "                          time ms  predicted  ratio  predicted   share"
-    few=(--iters 1 --warmup 1)
-    [ "$rate" = 1 ] && few=(--iters 5 --warmup 1)
+    few=(--iters 1 --warmup 0)
+    [ "$rate" = 1 ] && few=(--iters 3 --warmup 0)
     ranks "$well" net.xml --bytes "$size" --algorithm hierarchical "${few[@]}"
     hier=$us
     hier_predicted=$(predicted net.xml --algorithm hierarchical)

@@ -56,8 +56,7 @@ static inline void device_fill(struct emu_world *world, const struct coll_call *
     if (b.out)
         memset(b.out - (c->in_place ? 0 : GUARD), 0xee,
                b.out_bytes + (c->in_place ? 0 : 2 * GUARD));
-    for (size_t k = 0; k < b.in_bytes / peal_dtype_size(c->dtype); k++)
-        put_element(b.in, k, c->dtype, coll_given(c, r, k));
+    coll_fill(c, r, &b);
     for (uint32_t p = 0; p < world->nranks; p++)
         memory->of[r][i].send[p] = coll_length(c, r, p);
     memory->call[r][i] =

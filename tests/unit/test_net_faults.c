@@ -5,14 +5,16 @@
 #include "test_suite.h"
 
 #define RUNS 200
+#define AT_A_TIME 6
 
-START_TEST(test_seed)
+static int seed(int run)
 {
-    struct test_heap heap;
-    peal_ctx *ctx = test_ctx(&heap);
-    run_one(ctx, 1000 + (uint64_t)_i, (enum fault)(_i % F_KINDS));
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
+    return !run_one(1000 + (uint64_t)run, (enum fault)(run % F_KINDS));
+}
+
+START_TEST(test_seeds)
+{
+    ck_assert_uint_eq(run_forked(seed, RUNS, AT_A_TIME), 0);
 }
 END_TEST
 
@@ -20,8 +22,9 @@ int main(void)
 {
     Suite *suite = suite_create("net faults");
     TCase *faults = tcase_create("seeds");
-    tcase_set_timeout(faults, 100);
-    tcase_add_loop_test(faults, test_seed, 0, RUNS);
+    tcase_set_timeout(faults, 280);
+    tcase_add_unchecked_fixture(faults, make_tables, drop_tables);
+    tcase_add_test(faults, test_seeds);
     suite_add_tcase(suite, faults);
     return run_suite(suite, CK_FORK_GETENV);
 }

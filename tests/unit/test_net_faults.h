@@ -9,6 +9,7 @@
 
 #include "net.h"
 #include "support.h"
+#include "test_forks.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -58,9 +59,18 @@ struct outcome {
     _Atomic uint32_t ended; /* the rank has left its part in good order */
     peal_status status;     /* of what ended it */
     char text[512];
-    uint32_t wrong; /* elements in results reported as right */
+    uint32_t wrong; /* elements in results reported as right, and what is left of memory */
     uint32_t again; /* shrink: calls by the survivors */
     double seconds; /* that the failing call took */
+};
+
+/* Planned and proven once for all runs. */
+struct fault_tables {
+    struct test_heap heap;
+    peal_ctx *ctx;
+    peal_table *all;
+    peal_table *other;
+    peal_table *without[RANKS]; /* one rank */
 };
 
 struct play {
@@ -71,9 +81,6 @@ struct play {
     uint32_t timeout_ms;
     uint16_t port;
     peal_ctx *ctx;
-    peal_table *table;
-    peal_table *other;
-    peal_table *without; /* the victim */
     struct outcome *outcome;
 };
 
@@ -119,6 +126,33 @@ static peal_table *table_of_group(peal_ctx *ctx, const uint32_t *group, uint32_t
     ck_assert_msg(peal_table_verify(table, NULL, NULL, NULL, &diag) == PEAL_OK, "%s", diag.text);
     peal_fabric_destroy(fabric);
     return table;
+}
+
+static struct fault_tables tables;
+
+static void make_tables(void)
+{
+    static const uint32_t all[RANKS] = {0, 1, 8, 9};
+    tables.ctx = test_ctx(&tables.heap);
+    tables.all = table_of_group(tables.ctx, all, RANKS, 65536);
+    tables.other = table_of_group(tables.ctx, all, RANKS, 32768);
+    for (uint32_t victim = 0; victim < RANKS; victim++) {
+        uint32_t left[RANKS], count = 0;
+        for (uint32_t r = 0; r < RANKS; r++)
+            if (r != victim)
+                left[count++] = all[r];
+        tables.without[victim] = table_of_group(tables.ctx, left, count, 65536);
+    }
+}
+
+static void drop_tables(void)
+{
+    peal_table_destroy(tables.all);
+    peal_table_destroy(tables.other);
+    for (uint32_t r = 0; r < RANKS; r++)
+        peal_table_destroy(tables.without[r]);
+    peal_ctx_destroy(tables.ctx);
+    ck_assert_int_eq(tables.heap.blocks, 0);
 }
 
 /* ---- one rank's part */
@@ -259,10 +293,8 @@ static peal_status play_join(struct play *play, uint32_t rank, uint16_t port, co
     params.host = host;
     params.timeout_ms = play->timeout_ms;
     params.heap_bytes = 1 << 20;
-    peal_table *table = play->table;
-    if (play->fault == F_OTHER_PLAN && rank == play->victim)
-        table = play->other;
-    return peal_world_join(play->ctx, &params, table, diag, world);
+    int other = play->fault == F_OTHER_PLAN && rank == play->victim;
+    return peal_world_join(play->ctx, &params, other ? tables.other : tables.all, diag, world);
 }
 
 /* The survivors go on by themselves. */
@@ -272,9 +304,11 @@ static peal_status carry_on(struct play *play, peal_world *world, peal_comm *com
     unsigned char lost[RANKS];
     uint32_t left[RANKS], count = 0, place = 0;
     peal_diag diag = PEAL_DIAG_INIT;
+    peal_table *table = tables.without[play->victim];
     peal_world *next;
     peal_comm *comm_next;
-    ck_assert_int_eq(peal_comm_lost(comm, lost), PEAL_OK);
+    if (peal_comm_lost(comm, lost) != PEAL_OK)
+        return PEAL_ERR_INTERNAL;
     for (uint32_t r = 0; r < RANKS; r++) {
         place = r == rank ? count : place;
         if (!lost[r])
@@ -282,9 +316,9 @@ static peal_status carry_on(struct play *play, peal_world *world, peal_comm *com
     }
     peal_status status = count == RANKS - 1 ? PEAL_OK : PEAL_ERR_INTERNAL;
     if (status == PEAL_OK)
-        status = peal_world_split(world, left, count, play->without, &diag, &next);
+        status = peal_world_split(world, left, count, table, &diag, &next);
     if (status == PEAL_OK) {
-        status = peal_comm_create(next, play->without, place, &diag, &comm_next);
+        status = peal_comm_create(next, table, place, &diag, &comm_next);
         for (uint32_t call = 0; call < 10 && status == PEAL_OK; call++) {
             status = one_call(o, comm_next, place, count, call, COUNT);
             o->again += status == PEAL_OK;
@@ -308,7 +342,7 @@ static void play_opposite(struct play *play, uint32_t rank, const char *host)
     for (unsigned i = 0; i < 2 && status == PEAL_OK; i++) {
         status = play_join(play, rank, (uint16_t)(play->port + i), host, &worlds[i], &diag);
         if (status == PEAL_OK)
-            status = peal_comm_create(worlds[i], play->table, rank, &diag, &comms[i]);
+            status = peal_comm_create(worlds[i], tables.all, rank, &diag, &comms[i]);
     }
     if (status != PEAL_OK)
         note(o, status, &diag);
@@ -320,28 +354,15 @@ static void play_opposite(struct play *play, uint32_t rank, const char *host)
     }
 }
 
-static void play_rank(struct play *play, uint32_t rank)
+static void play_one(struct play *play, uint32_t rank, const char *host)
 {
     struct outcome *o = &play->outcome[rank];
-    const char *host = rank < RANKS / 2 ? "here" : "there";
     peal_diag diag = PEAL_DIAG_INIT;
     peal_world *world = NULL;
     peal_comm *comm = NULL;
-    struct test_heap heap;
-    play->random += rank;
-    if (play->fault == F_OPPOSITE) {
-        play_opposite(play, rank, host);
-        atomic_store(&o->ended, 1);
-        return;
-    }
-    peal_ctx *ctx = play->ctx;
-    if (play->fault == F_NO_MEMORY && rank == play->victim) {
-        play->ctx = test_ctx(&heap);
-        heap.fail_at = heap.calls + 1 + play->at * 3;
-    }
     peal_status status = play_join(play, rank, play->port, host, &world, &diag);
     if (status == PEAL_OK)
-        status = peal_comm_create(world, play->table, rank, &diag, &comm);
+        status = peal_comm_create(world, tables.all, rank, &diag, &comm);
     if (status == PEAL_OK) {
         play_calls(play, world, comm, rank);
         if (play->fault == F_ABORT && peal_comm_error(comm, &diag) != PEAL_ERR_ABORTED)
@@ -353,10 +374,23 @@ static void play_rank(struct play *play, uint32_t rank)
     }
     peal_comm_destroy(comm);
     peal_world_destroy(world);
-    if (play->ctx != ctx) {
-        peal_ctx_destroy(play->ctx);
-        o->wrong += heap.blocks != 0;
-    }
+}
+
+static void play_rank(struct play *play, uint32_t rank)
+{
+    struct outcome *o = &play->outcome[rank];
+    const char *host = rank < RANKS / 2 ? "here" : "there";
+    struct test_heap heap;
+    play->random += rank;
+    play->ctx = test_ctx(&heap);
+    if (play->fault == F_NO_MEMORY && rank == play->victim)
+        heap.fail_at = heap.calls + 1 + play->at * 3;
+    if (play->fault == F_OPPOSITE)
+        play_opposite(play, rank, host);
+    else
+        play_one(play, rank, host);
+    peal_ctx_destroy(play->ctx);
+    o->wrong += heap.blocks != 0;
     atomic_store(&o->ended, 1);
 }
 
@@ -394,9 +428,9 @@ static uint16_t pick_port(void)
     while (port == 0) { /* two in a row */
         struct sock_addr after = addr;
         addr.port = 0;
-        ck_assert_int_eq(sock_listen(&addr, &fds[0], NULL), PEAL_OK);
+        int listens = sock_listen(&addr, &fds[0], NULL) == PEAL_OK;
         after.port = (uint16_t)(addr.port + 1);
-        if (after.port && sock_listen(&after, &fds[1], NULL) == PEAL_OK)
+        if (listens && after.port && sock_listen(&after, &fds[1], NULL) == PEAL_OK)
             port = addr.port;
         sock_close(&fds[0]);
         sock_close(&fds[1]);
@@ -497,21 +531,19 @@ static int is_right(const struct play *play, uint32_t rank, const struct outcome
     }
 }
 
-static void judge(const struct play *play, int over)
+static int judge(const struct play *play, int over)
 {
+    int right = over;
     for (uint32_t r = 0; r < RANKS; r++) {
         const struct outcome *o = &play->outcome[r];
-        int fine = over && o->wrong == 0 && is_right(play, r, o) &&
-                   o->seconds < play->timeout_ms / 1e3 + 10;
-        if (!fine)
-            for (uint32_t k = 0; k < RANKS; k++)
-                printf("  rank %u: status %d after %u calls, %u wrong, %.2f s: %s\n", k,
-                       play->outcome[k].status, play->outcome[k].calls, play->outcome[k].wrong,
-                       play->outcome[k].seconds, play->outcome[k].text);
-        (void)fflush(stdout);
-        ck_assert_msg(fine, "%s, victim %u at %u: rank %u", fault_names[play->fault], play->victim,
-                      play->at, r);
+        right &= o->wrong == 0 && is_right(play, r, o) && o->seconds < play->timeout_ms / 1e3 + 10;
     }
+    for (uint32_t r = 0; r < RANKS && !right; r++) {
+        const struct outcome *o = &play->outcome[r];
+        printf("  rank %u: status %d after %u calls, %u wrong, %.2f s: %s\n", r, o->status,
+               o->calls, o->wrong, o->seconds, o->text);
+    }
+    return right;
 }
 
 /* A /dev/shm of our own, of so many bytes; 0: not to be had. */
@@ -539,14 +571,15 @@ static unsigned left_in_shm(void)
     return count;
 }
 
-/* One run; where it may, with a /dev/shm of its own, in which nothing is to be left. */
-static void run_one(peal_ctx *ctx, uint64_t seed, enum fault fault)
+/* One run; where it may, with a /dev/shm of its own, in which nothing is to be left. Whether all
+ * was as it has to be. */
+static int run_one(uint64_t seed, enum fault fault)
 {
-    static const uint32_t all[RANKS] = {0, 1, 8, 9};
-    struct play play = {.fault = fault, .random = (seed + 1) * 0x9e3779b97f4a7c15u, .ctx = ctx};
+    struct play play = {.fault = fault, .random = (seed + 1) * 0x9e3779b97f4a7c15u};
     struct outcome *o =
         mmap(NULL, RANKS * sizeof *o, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(o, MAP_FAILED);
+    if (o == MAP_FAILED)
+        return 0;
     for (unsigned i = 0; i < 8; i++)
         (void)next_random(&play);
     play.victim = (uint32_t)(next_random(&play) % RANKS);
@@ -554,24 +587,17 @@ static void run_one(peal_ctx *ctx, uint64_t seed, enum fault fault)
     play.timeout_ms = fault == F_STOP || fault == F_OPPOSITE || fault == F_NO_MEMORY ? 2000 : 15000;
     play.port = pick_port();
     play.outcome = o;
-    play.table = table_of_group(ctx, all, RANKS, 65536);
-    uint32_t without[RANKS], count = 0;
-    for (uint32_t r = 0; r < RANKS; r++)
-        if (r != play.victim)
-            without[count++] = all[r];
-    play.without = table_of_group(ctx, without, count, 65536);
-    play.other = table_of_group(ctx, all, RANKS, 32768);
-    int private_shm = own_shm(fault == F_NO_SHM ? 16384 : 64ul << 20);
-    if (private_shm || fault != F_NO_SHM) {
-        int over = run_play(&play);
-        judge(&play, over);
-    }
+    int right = 1, private_shm = own_shm(fault == F_NO_SHM ? 16384 : 64ul << 20);
+    if (private_shm || fault != F_NO_SHM)
+        right = judge(&play, run_play(&play));
     if (private_shm)
-        ck_assert_uint_eq(left_in_shm(), 0);
-    peal_table_destroy(play.table);
-    peal_table_destroy(play.without);
-    peal_table_destroy(play.other);
+        right &= left_in_shm() == 0;
+    if (!right)
+        printf("%s, victim %u at %u: is not as it has to be\n", fault_names[fault], play.victim,
+               play.at);
+    (void)fflush(stdout);
     (void)munmap(o, RANKS * sizeof *o);
+    return right;
 }
 
 #endif

@@ -58,6 +58,7 @@ static peal_table *table_of(peal_collective collective, const uint32_t *group, u
     return table_by(NULL, collective, group, count);
 }
 
+/* Of all tests: they are processes of their own. */
 static void set_up(void)
 {
     static const uint32_t group[RANKS] = {0, 1, 8, 9};
@@ -82,6 +83,18 @@ static void tear_down(void)
     peal_table_destroy(apart);
     peal_ctx_destroy(ctx);
     ck_assert_int_eq(heap.blocks, 0);
+}
+
+static int64_t blocks; /* before a test */
+
+static void set_up_test(void)
+{
+    blocks = heap.blocks;
+}
+
+static void tear_down_test(void)
+{
+    ck_assert_int_eq(heap.blocks, blocks);
 }
 
 /* ---- ranks as threads */
@@ -480,7 +493,8 @@ int main(void)
     Suite *suite = suite_create("net join");
     TCase *joined = tcase_create("joined");
     tcase_set_timeout(joined, 200);
-    tcase_add_checked_fixture(joined, set_up, tear_down);
+    tcase_add_unchecked_fixture(joined, set_up, tear_down);
+    tcase_add_checked_fixture(joined, set_up_test, tear_down_test);
     tcase_add_loop_test(joined, test_calls, 0, 4);
     tcase_add_test(joined, test_slices);
     tcase_add_test(joined, test_counted);

@@ -410,6 +410,40 @@ START_TEST(another_call_is_found_behind_a_root_that_has_left)
 }
 END_TEST
 
+/* Each is the root of a call, and reads no packet that would tell him that others are, too. They
+ * have all returned from it; so it goes on, up to the first call that all enter, or to the end of
+ * what is kept. */
+static int roots_body(struct rank_thread *self)
+{
+    const unsigned after = *(const unsigned *)self->user;
+    int32_t in[4] = {1, 2, 3, 4}, out[4];
+    char where[64];
+    peal_diag diag = PEAL_DIAG_INIT;
+    int failed = 0;
+    for (unsigned call = 0; call < 3 && !failed; call++)
+        failed = broadcast(self, call, call % RANKS, 2);
+    (void)snprintf(where, sizeof where, "call %u: rank ", (unsigned)self->comm->call);
+    failed = failed || broadcast(self, 3, self->rank, 2);
+    for (unsigned call = 0; call < after && !failed; call++)
+        failed = broadcast(self, 4 + call, 0, 2);
+    if (failed)
+        return 1;
+    peal_status status = peal_allreduce(self->comm, in, out, 4, PEAL_INT32, PEAL_SUM, &diag);
+    return status == PEAL_ERR_MISMATCH && strstr(diag.text, where) ? 0 : say(self, diag.text, 4);
+}
+
+START_TEST(several_roots_are_found_behind_the_next_call_that_all_enter)
+{
+    static const unsigned after[] = {0, 7, 2 * PLAN_AHEAD - 2};
+    peal_table *table = make_table(1);
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    const char *problem =
+        run_ranks(ctx, table, RANKS, &params, roots_body, (void *)(uintptr_t)&after[_i]);
+    ck_assert_msg(!problem, "%s", problem);
+    peal_table_destroy(table);
+}
+END_TEST
+
 /* Rank 1 keeps up; rank 2 never calls, and is named. */
 static int late_body(struct rank_thread *self)
 {
@@ -575,6 +609,7 @@ int main(void)
     tcase_add_test(tests, the_entry_rule_is_what_it_takes);
     tcase_add_test(tests, stamps_come_round);
     tcase_add_test(tests, another_call_is_found_behind_a_root_that_has_left);
+    tcase_add_loop_test(tests, several_roots_are_found_behind_the_next_call_that_all_enter, 0, 3);
     tcase_add_test(tests, a_rank_that_stays_behind_is_named);
     tcase_add_loop_test(tests, what_others_know_of_does_not_run_ahead, 0, 6);
     tcase_add_test(tests, a_plan_says_that_it_runs_ahead);

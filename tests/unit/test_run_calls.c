@@ -12,7 +12,11 @@
 #include <sched.h>
 #include <time.h>
 
+#ifdef PEAL_SANITIZED
+#define LARGE 200003u /* tiles enough for slots to be used again */
+#else
 #define LARGE 1000003u
+#endif
 #define LARGEST_BYTES ((size_t)LARGE * 8)
 
 /* ---- tables */

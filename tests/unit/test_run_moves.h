@@ -82,12 +82,22 @@ static inline unsigned coll_gets(const struct coll_call *c, unsigned rank)
     }
 }
 
+/* What is given comes again after so many elements. It is a prime: by that much nothing is
+ * misplaced. */
+#define GIVEN_PERIOD 1021u
+
+static inline size_t coll_period(const struct coll_call *c)
+{
+    return coll_reduces(c->collective) ? value_period(c->dtype, c->op) : GIVEN_PERIOD;
+}
+
 /* Element i of what a rank gives. */
 static inline int64_t coll_given(const struct coll_call *c, unsigned rank, size_t i)
 {
     if (coll_reduces(c->collective))
         return input_value(c->ranks, rank, i, c->dtype, c->op, c->salt);
-    uint64_t mixed = ((uint64_t)i + 1) * 0x9e3779b97f4a7c15u + rank * 0x85ebca6bu + c->salt;
+    uint64_t mixed =
+        ((uint64_t)i % GIVEN_PERIOD + 1) * 0x9e3779b97f4a7c15u + rank * 0x85ebca6bu + c->salt;
     mixed = (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9u;
     return (int64_t)(mixed >> 57);
 }
@@ -208,36 +218,74 @@ static inline int coll_say(const struct coll_call *c, unsigned rank, char proble
     return 1;
 }
 
+static inline void coll_fill(const struct coll_call *c, unsigned rank, const struct coll_buffers *b)
+{
+    size_t elem = peal_dtype_size(c->dtype), count = b->in_bytes / elem, period = coll_period(c);
+    for (size_t i = 0; i < count && i < period; i++)
+        put_element(b->in, i, c->dtype, coll_given(c, rank, i));
+    if (count)
+        repeat(b->in, count, elem, period);
+}
+
+typedef int64_t (*coll_value)(const struct coll_call *c, unsigned rank, size_t i);
+
+/* Elements [from, to) of a rank's buffer, which repeat as what one rank has given does. */
+static inline int coll_compare(const struct coll_call *c, unsigned rank, coll_value value,
+                               const char *buffer, size_t from, size_t to, const char *what,
+                               char problem[1024])
+{
+    size_t elem = peal_dtype_size(c->dtype);
+    if (from >= to)
+        return 0;
+    size_t look = worth_a_look(buffer + from * elem, to - from, elem, coll_period(c));
+    for (size_t i = from; i < from + look; i++) {
+        int64_t is = get_element(buffer, i, c->dtype), wanted = value(c, rank, i);
+        if (is != wanted)
+            return coll_say(c, rank, problem, what, i, is, wanted);
+    }
+    return 0;
+}
+
+/* Bytes that nobody had to write. */
+static inline int coll_untouched(const char *at, size_t bytes)
+{
+    return bytes == 0 || ((unsigned char)*at == 0xee && memcmp(at, at + 1, bytes - 1) == 0);
+}
+
+static inline int coll_check_output(const struct coll_call *c, unsigned rank,
+                                    const struct coll_buffers *b, char problem[1024])
+{
+    size_t elem = peal_dtype_size(c->dtype);
+    for (unsigned k = 0; k < coll_gets(c, rank); k++) {
+        size_t from = k * c->count, to = from + c->count, end = to;
+        if (c->collective == PEAL_ALLTOALLV)
+            end = from + coll_length(c, k, rank);
+        if (coll_compare(c, rank, coll_gotten, b->out, from, end, "output", problem))
+            return 1;
+        if (!coll_untouched(b->out + end * elem, (to - end) * elem))
+            return coll_say(c, rank, problem, "behind a block's end", end, 0, 0);
+    }
+    return 0;
+}
+
 /* All that was gotten is right, and nothing beside it was written. */
 static inline int coll_check(const struct coll_call *c, unsigned rank, const struct coll_buffers *b,
                              char problem[1024])
 {
-    size_t elem = peal_dtype_size(c->dtype);
-    for (size_t i = 0; i < b->out_bytes / elem; i++) {
-        int64_t wanted = coll_gotten(c, rank, i);
-        int beyond = c->collective == PEAL_ALLTOALLV &&
-                     i % c->count >= coll_length(c, (unsigned)(i / c->count), rank);
-        for (size_t k = 0; beyond && k < elem; k++)
-            if ((unsigned char)b->out[i * elem + k] != 0xee)
-                return coll_say(c, rank, problem, "behind a block's end", i, 0, 0);
-        if (beyond)
-            continue;
-        if (get_element(b->out, i, c->dtype) != wanted)
-            return coll_say(c, rank, problem, "output", i, get_element(b->out, i, c->dtype),
-                            wanted);
+    size_t elem = peal_dtype_size(c->dtype), count = b->in_bytes / elem;
+    if (coll_check_output(c, rank, b, problem))
+        return 1;
+    size_t over[2] = {count, count}; /* what the output lies over */
+    for (int end = 0; end < 2 && b->out && b->in && c->in_place; end++) {
+        ptrdiff_t at = b->out + (end ? b->out_bytes : 0) - b->in;
+        over[end] = at < 0 ? 0 : (size_t)at / elem < count ? (size_t)at / elem : count;
     }
-    for (size_t i = 0; i < b->in_bytes / elem; i++) {
-        const char *at = b->in + i * elem;
-        if (b->out && at >= b->out && at < b->out + b->out_bytes)
-            continue;
-        if (get_element(b->in, i, c->dtype) != coll_given(c, rank, i))
-            return coll_say(c, rank, problem, "input overwritten", i,
-                            get_element(b->in, i, c->dtype), coll_given(c, rank, i));
-    }
-    for (size_t i = 0; b->out && !c->in_place && i < GUARD; i++)
-        if ((unsigned char)b->out[b->out_bytes + i] != 0xee ||
-            (unsigned char)b->out[-1 - (ptrdiff_t)i] != 0xee)
-            return coll_say(c, rank, problem, "beside the output", i, 0, 0);
+    if (coll_compare(c, rank, coll_given, b->in, 0, over[0], "input overwritten", problem) ||
+        coll_compare(c, rank, coll_given, b->in, over[1], count, "input overwritten", problem))
+        return 1;
+    if (b->out && !c->in_place &&
+        (!coll_untouched(b->out + b->out_bytes, GUARD) || !coll_untouched(b->out - GUARD, GUARD)))
+        return coll_say(c, rank, problem, "beside the output", 0, 0, 0);
     return 0;
 }
 
@@ -250,8 +298,7 @@ static inline int coll_checked(peal_comm *comm, const struct coll_call *c, unsig
     if (b.out)
         memset(b.out - (c->in_place ? 0 : GUARD), 0xee,
                b.out_bytes + (c->in_place ? 0 : 2 * GUARD));
-    for (size_t i = 0; i < b.in_bytes / peal_dtype_size(c->dtype); i++)
-        put_element(b.in, i, c->dtype, coll_given(c, rank, i));
+    coll_fill(c, rank, &b);
     peal_status status = coll_make(comm, c, b.in, b.out, &diag);
     if (status == PEAL_OK)
         return coll_check(c, rank, &b, problem);

@@ -3,7 +3,7 @@
  * Mixed collectives on eight processes with private buffers, every result checked, until the time
  * is over; memory stays flat. PEAL_SOAK_SECONDS: how long (3); ten minutes:
  *
- *   PEAL_SOAK_SECONDS=600 build/tests/test_run_soak
+ *   PEAL_SOAK_SECONDS=600 build/ci/tests/test_run_soak
  */
 #include "support.h"
 #include "test_suite.h"

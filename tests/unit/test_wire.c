@@ -97,10 +97,13 @@ static double e4m3_value(unsigned code)
 
 static uint8_t slow_e4m3(double value)
 {
+    static double values[127];
     unsigned best = 0;
+    for (unsigned code = 1; code < 127 && !values[126]; code++)
+        values[code] = e4m3_value(code);
     for (unsigned code = 1; code < 127; code++) {
-        double now = fabs(e4m3_value(code) - fabs(value));
-        double then = fabs(e4m3_value(best) - fabs(value));
+        double now = fabs(values[code] - fabs(value));
+        double then = fabs(values[best] - fabs(value));
         if (now < then || (now == then && code % 2 == 0))
             best = code;
     }
@@ -114,7 +117,7 @@ static int slow_scale(const float *x, size_t count)
     for (size_t i = 0; i < count; i++)
         if (isfinite(x[i]) && fabs((double)x[i]) > most)
             most = fabs((double)x[i]);
-    while (most > ldexp(448, power))
+    for (double limit = ldexp(448, power); most > limit; limit *= 2)
         power++;
     return power;
 }
