@@ -68,8 +68,8 @@ static const char style[] =
     "h2{break-after:avoid}}";
 
 #define SERIES 18
-#define LEAST_SCALE 0.8 /* of a drawing: smaller, its texts are not read; a narrow screen scrolls  \
-                         */
+/* Of a drawing: smaller, its texts are not read. A narrow screen scrolls instead. */
+#define LEAST_SCALE 0.8
 
 void page_style(FILE *file)
 {

@@ -78,7 +78,8 @@ static int grow_row(struct peal_sim *sim, struct sim_row *row)
 void peal_sim_push(struct peal_sim *sim, uint64_t time, enum sim_what what, uint32_t a)
 {
     struct sim_due due = {time, ++sim->order, what, a};
-    uint32_t index = (uint32_t)((time - sim->now) * 0x9E3779B97F4A7C15ull >> 61);
+    uint64_t hash = (time - sim->now) * 0x9E3779B97F4A7C15ull;
+    uint32_t index = (uint32_t)(hash >> 32) % SIM_ROWS;
     struct sim_row *row = &sim->row[index];
     if (row->count && time < row->last) {
         peal_sim_push_at(sim, &due);

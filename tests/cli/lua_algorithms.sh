@@ -73,4 +73,4 @@ expect 0 "$PEAL" report "$machines/dgx-h100.xml" -c allreduce -b 8:1M -a "$shipp
 grep -q lua-ring page.html
 expect 0 "$PEAL" bench host:2 -s 1K:4K --iters 1 -o measured.txt
 expect 0 "$PEAL" compare host:2 measured.txt -a "$shipped/ring.lua"
-expect_out '^ *1K .* lua-ring '
+expect_out '^ *1K .* lua-ring( |$)'
