@@ -34,6 +34,14 @@ static uint32_t bits_of(float value)
     return bits;
 }
 
+/* As ck_assert_msg: that one makes a call of the kernel each time all is well, a million times
+ * here. */
+#define HAS(condition, ...)                                                                        \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            ck_abort_msg(__VA_ARGS__);                                                             \
+    } while (0)
+
 /* ---- bfloat16. The reference looks at both neighbours, in double. */
 
 static uint16_t slow_bf16(float value)
@@ -58,9 +66,9 @@ START_TEST(bf16_patterns_come_back)
         uint16_t half = (uint16_t)i, back;
         float value;
         kern_wire_unpack(PLAN_WIRE_BF16, &value, (const char *)&half, 1);
-        ck_assert_uint_eq(bits_of(value), i << 16);
+        HAS(bits_of(value) == i << 16, "%04x becomes %08x", i, bits_of(value));
         kern_wire_pack(PLAN_WIRE_BF16, (char *)&back, &value, 1);
-        ck_assert_uint_eq(back, isnan(value) ? half | 0x40 : half);
+        HAS(back == (isnan(value) ? half | 0x40 : half), "%04x comes back as %04x", i, back);
     }
 }
 END_TEST
@@ -70,7 +78,7 @@ static void check_bf16(uint32_t bits)
     uint16_t got;
     float value = float_of(bits);
     kern_wire_pack(PLAN_WIRE_BF16, (char *)&got, &value, 1);
-    ck_assert_msg(got == slow_bf16(value), "%08x: %04x, not %04x", bits, got, slow_bf16(value));
+    HAS(got == slow_bf16(value), "%08x: %04x, not %04x", bits, got, slow_bf16(value));
 }
 
 START_TEST(bf16_rounds_to_the_nearest)
@@ -99,7 +107,7 @@ static uint8_t slow_e4m3(double value)
 {
     static double values[127];
     unsigned best = 0;
-    for (unsigned code = 1; code < 127 && !values[126]; code++)
+    for (unsigned code = 1; code < 127 && values[126] == 0; code++)
         values[code] = e4m3_value(code);
     for (unsigned code = 1; code < 127; code++) {
         double now = fabs(values[code] - fabs(value));
@@ -131,23 +139,25 @@ static void check_fp8(const float *x, size_t count)
     double most = 0;
     kern_wire_pack(PLAN_WIRE_FP8, (char *)got, x, count);
     kern_wire_unpack(PLAN_WIRE_FP8, back, (const char *)got, count);
-    ck_assert_int_eq(got[0], power + 127);
+    HAS(got[0] == power + 127, "scale %d, not %d", got[0], power + 127);
     for (size_t i = 0; i < count; i++)
         most = isfinite(x[i]) && fabs((double)x[i]) > most ? fabs((double)x[i]) : most;
     for (size_t i = 0; i < count; i++) {
         if (!isfinite(x[i])) {
-            ck_assert_uint_eq(got[1 + i], 0x7fu | (signbit(x[i]) ? 0x80u : 0));
-            ck_assert(isnan(back[i]));
+            HAS(got[1 + i] == (0x7fu | (signbit(x[i]) ? 0x80u : 0)) && isnan(back[i]),
+                "%a: %02x, back %a", (double)x[i], got[1 + i], (double)back[i]);
             continue;
         }
         uint8_t wanted = slow_e4m3(ldexp((double)x[i], -power));
-        ck_assert_msg(got[1 + i] == wanted, "%a by 2^%d: %02x, not %02x", (double)x[i], power,
-                      got[1 + i], wanted);
+        HAS(got[1 + i] == wanted, "%a by 2^%d: %02x, not %02x", (double)x[i], power, got[1 + i],
+            wanted);
         double value = ldexp(e4m3_value(wanted), power);
-        ck_assert(fabs(value) >= 0x1p128 ? isinf(back[i]) != 0 : (double)back[i] == value);
+        HAS(fabs(value) >= 0x1p128 ? isinf(back[i]) != 0 : (double)back[i] == value,
+            "%02x by 2^%d: %a, not %a", wanted, power, (double)back[i], value);
         if (isfinite(back[i])) /* the bound that plans are held to */
-            ck_assert(fabs(value - (double)x[i]) <=
-                      0x1p-4 * fabs((double)x[i]) + 0x1p-17 * most + 0x1p-136);
+            HAS(fabs(value - (double)x[i]) <=
+                    0x1p-4 * fabs((double)x[i]) + 0x1p-17 * most + 0x1p-136,
+                "%a: %a is too far off", (double)x[i], value);
     }
 }
 
