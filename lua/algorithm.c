@@ -10,7 +10,7 @@
 
 /* A schedule has some steps for each pair of ranks. */
 #define ALGORITHM_UNITS 10000000u
-#define PAIR_UNITS 2000u
+#define PAIR_UNITS 5000u
 #define ALGORITHM_BYTES (64u << 20)
 #define STEP_UNITS 16u
 #define NAMES_MAX 256u

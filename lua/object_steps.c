@@ -58,6 +58,7 @@ static void push_over(lua_State *L, struct session *session, uint32_t program, c
     if (peal_link_class_parse(name, &class) != PEAL_OK)
         peal_arg_error(L, 3, "no such class of links");
     uint32_t steps = peal_steps_count(L, session, program);
+    uint64_t left = peal_sandbox_left(peal_sandbox_of(L));
     lua_newtable(L);
     for (uint32_t i = 0; i < steps; i++) {
         session->view->step(session->view->planner, i, &step);
@@ -66,6 +67,7 @@ static void push_over(lua_State *L, struct session *session, uint32_t program, c
         peal_object_push(L, session, OBJECT_STEP, i, program);
         lua_rawseti(L, -2, ++count);
     }
+    peal_sandbox_settle(L, left, steps + OBJECT_UNITS * (uint64_t)count);
 }
 
 int peal_steps_list(lua_State *L)

@@ -332,8 +332,10 @@ static void fill_metatable(lua_State *L, enum object_kind kind)
 static struct object *push_object(lua_State *L, struct session *session, uint32_t index,
                                   uint32_t other)
 {
+    uint64_t left = peal_sandbox_left(peal_sandbox_of(L));
     struct object *o = lua_newuserdatauv(L, sizeof *o, 0);
     *o = (struct object){session, index, other};
+    peal_sandbox_settle(L, left, OBJECT_UNITS);
     return o;
 }
 

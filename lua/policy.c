@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define POLICY_SCRIPTS 16u
-#define HANDED_UNITS 8u /* a candidate */
 
 struct script {
     char *name;
@@ -71,19 +70,9 @@ static void push_context(lua_State *L)
     lua_rawgetp(L, LUA_REGISTRYINDEX, &fabric_key);
 }
 
-/* A script is charged less for what it is handed than for what it makes: of what was left before,
- * so much for each candidate. */
-static void charge_handed(lua_State *L, uint64_t left, uint32_t candidates)
-{
-    uint64_t units = (uint64_t)HANDED_UNITS * candidates;
-    peal_sandbox_refill(peal_sandbox_of(L), left - (left < units ? left : units));
-}
-
 static void push_candidate(lua_State *L, const struct call *call, uint32_t index)
 {
-    uint64_t left = peal_sandbox_left(peal_sandbox_of(L));
     peal_object_push(L, call->session, OBJECT_CANDIDATE, index, 0);
-    charge_handed(L, left, 1);
 }
 
 /* ---- loading ------------------------------------------------------------------------- */
@@ -396,7 +385,7 @@ static void push_candidates(lua_State *L, const struct call *call)
     }
     push_candidate(L, call, call->index);
     lua_setfield(L, -2, "default");
-    charge_handed(L, left, call->count + 1);
+    peal_sandbox_settle(L, left, OBJECT_UNITS * (call->count + 1u));
 }
 
 /* Of candidates first to first + count the fastest that fits and serves the size. */

@@ -65,6 +65,8 @@ struct object {
     uint32_t other; /* of a path, its other end; of a list, the kind of its elements; of a step, its
                        program */
 };
+
+#define OBJECT_UNITS 8u /* what one costs who is handed it */
 void peal_object_push(lua_State *L, struct session *session, enum object_kind kind, uint32_t index,
                       uint32_t other);
 struct object *peal_object_at(lua_State *L, int index, enum object_kind kind); /* NULL: is none */

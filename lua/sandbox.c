@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define HOOK_EVERY 256   /* instructions */
-#define CALL_UNITS 20    /* what a call costs beyond its instruction */
+#define CALL_UNITS 12    /* what a call costs beyond its instruction */
 #define BLOCK_UNITS 24   /* what a block costs to make, and to collect */
 #define BYTES_A_UNIT 4   /* of a block: written, and read by the collector */
 #define REFUSED_A_UNIT 4 /* bytes held: a refusal makes the collector walk them all */
@@ -161,6 +161,11 @@ void peal_sandbox_charge(lua_State *L, uint64_t units)
     struct sandbox *box = peal_sandbox_of(L);
     box->left = units > (uint64_t)INT64_MAX / 2 ? -1 : box->left - (int64_t)units;
     peal_box_check(L);
+}
+
+void peal_sandbox_settle(lua_State *L, uint64_t left, uint64_t units)
+{
+    peal_sandbox_refill(peal_sandbox_of(L), left - (left < units ? left : units));
 }
 
 /* A call with more values than anyone writes is how one instruction is made to copy thousands. */

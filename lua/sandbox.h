@@ -63,6 +63,9 @@ void peal_sandbox_blame(lua_State *L);
 /* Takes units off the budget; raises an error, which no script can catch, when it is spent.
  * Every loop in C over something whose length a script decides charges for it. */
 void peal_sandbox_charge(lua_State *L, uint64_t units);
+/* For what a script is handed, which costs it less than what it makes: `units` of what was left
+ * before instead of all that was charged since. */
+void peal_sandbox_settle(lua_State *L, uint64_t left, uint64_t units);
 /* Raises an error with the place of the calling script in front. Formats: those of
  * lua_pushvfstring (%s %d %I %f %c %%). */
 _Noreturn void peal_lua_error(lua_State *L, const char *format, ...);
