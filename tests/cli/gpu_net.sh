@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Ranks in device memory on two hosts, told apart by name: processes that a launcher started, on the
 # stand-in for the CUDA driver; what they say of the way they take, and what cannot be.
+# ctest: plain
 # shellcheck source=tests/support/cli.sh
 . "$PEAL_SOURCE/tests/support/cli.sh"
 # shellcheck source=tests/support/launch.sh

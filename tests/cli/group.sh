@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Groups that options name, their siblings, and the grids that make both.
+# ctest: plain
 # shellcheck source=tests/support/cli.sh
 . "$PEAL_SOURCE/tests/support/cli.sh"
 h100=$topologies/dgx-h100.xml

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Ranks that a launcher started, by its variables: on one host, and on two that are told apart by
 # name; and what they say when they do not fit together.
+# ctest: plain
 # shellcheck source=tests/support/cli.sh
 . "$PEAL_SOURCE/tests/support/cli.sh"
 # shellcheck source=tests/support/launch.sh

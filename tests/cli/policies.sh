@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ctest: lua
+# ctest: lua plain
 # The policies of the cookbook on two machines: what `peal policy check` says is kept in
 # tests/golden/policies. With PEAL_GOLDEN=write it is written there instead.
 # shellcheck source=tests/support/cli.sh

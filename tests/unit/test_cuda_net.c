@@ -111,7 +111,7 @@ static void plan_all(int zero_sm, int posted)
     ck_assert_int_eq(peal_table_verify(team.table, NULL, NULL, NULL, NULL), PEAL_OK);
 }
 
-/* Of all tests of a case; they are processes of their own. */
+/* Of all tests of a case; each begins with nothing but the table. */
 static void set_up(void)
 {
     plan_all(0, 0);
@@ -130,6 +130,9 @@ static void set_up_posted(void)
 static void set_up_threads(void)
 {
     peal_diag diag = PEAL_DIAG_INIT;
+    peal_table *table = team.table;
+    memset(&team, 0, sizeof team);
+    team.table = table;
     blocks = heap.blocks;
     ck_assert_msg(peal_cuda_open(ctx, fake_path(), &diag, &team.cuda) == PEAL_OK, "%s", diag.text);
     fake_begin(1);

@@ -76,11 +76,12 @@ static void check_exact(const struct kern_set *set, peal_dtype dtype, peal_op op
     fold(bench->to, m, bench->from, k, count, op == PEAL_AVG ? k : 0);
     for (unsigned j = 0; j < m; j++) {
         size_t wrong = first_wrong(bench->to[j], k, count, dtype, op, 3);
-        ck_assert_msg(wrong == count, "%s %s %s %s %u -> %u: element %zu of %zu", set->name,
-                      streams ? "stream" : "", peal_dtype_name(dtype), peal_op_name(op), k, m,
-                      wrong, count);
         const unsigned char *behind = (const unsigned char *)bench->to[j] + count * elem;
-        ck_assert_msg(behind[0] == 0x5a && behind[15] == 0x5a, "written behind the end");
+        if (wrong == count && behind[0] == 0x5a && behind[15] == 0x5a)
+            continue;
+        ck_abort_msg("%s %s %s %s %u -> %u: element %zu of %zu, or behind the end", set->name,
+                     streams ? "stream" : "", peal_dtype_name(dtype), peal_op_name(op), k, m, wrong,
+                     count);
     }
 }
 
@@ -180,8 +181,8 @@ START_TEST(all_sets_give_the_same_bits)
                 const char *b = bench->to[0] + i * elem;
                 int nans =
                     dtype <= PEAL_BFLOAT16 && o < PEAL_MIN && is_nan(dtype, a) && is_nan(dtype, b);
-                ck_assert_msg(nans || memcmp(a, b, elem) == 0, "%s %s op %d", (*set)->name,
-                              peal_dtype_name(dtype), o);
+                if (!nans && memcmp(a, b, elem) != 0)
+                    ck_abort_msg("%s %s op %d", (*set)->name, peal_dtype_name(dtype), o);
             }
         }
     }
@@ -202,10 +203,12 @@ START_TEST(min_and_max_commute_and_keep_nan)
             fold(bench->to, 1, bench->from, 2, 1031, 0);
             fold(bench->to + 1, 1, swapped, 2, 1031, 0);
             ck_assert_mem_eq(bench->to[0], bench->to[1], 1031 * elem);
+            size_t wrong = 0;
             for (size_t i = 0; i < 1031; i++)
-                ck_assert_int_eq(is_nan(dtype, bench->to[0] + i * elem),
-                                 is_nan(dtype, bench->src[0] + i * elem) ||
-                                     is_nan(dtype, bench->src[1] + i * elem));
+                wrong += is_nan(dtype, bench->to[0] + i * elem) !=
+                         (is_nan(dtype, bench->src[0] + i * elem) ||
+                          is_nan(dtype, bench->src[1] + i * elem));
+            ck_assert_uint_eq(wrong, 0);
         }
     }
 }
@@ -263,11 +266,11 @@ START_TEST(half_sums_are_rounded_once_to_nearest_even)
                             (float)half_value(src[1][i], mantissa, bias);
                 sum += (float)half_value(src[2][i], mantissa, bias);
                 uint16_t wanted = round_half((double)sum, mantissa, bias, bias);
-                ck_assert_msg(got[i] == wanted ||
-                                  (isinf(sum) && (got[i] & 0x7fff) == (2 * bias + 1) << mantissa),
-                              "%s %s: %04x + %04x + %04x is %04x, not %04x", (*set)->name,
-                              peal_dtype_name(dtype), src[0][i], src[1][i], src[2][i], got[i],
-                              wanted);
+                if (got[i] != wanted &&
+                    !(isinf(sum) && (got[i] & 0x7fff) == (2 * bias + 1) << mantissa))
+                    ck_abort_msg("%s %s: %04x + %04x + %04x is %04x, not %04x", (*set)->name,
+                                 peal_dtype_name(dtype), src[0][i], src[1][i], src[2][i], got[i],
+                                 wanted);
             }
         }
     }
@@ -288,8 +291,10 @@ START_TEST(every_half_goes_round)
             unsigned infinity = d == PEAL_FLOAT16 ? 0x7c00 : 0x7f80;
             unsigned quiet = d == PEAL_FLOAT16 ? 0x200 : 0x40;
             (*set)->fold[d][PEAL_SUM][0](&to, 1, &from, 1, 65536, 0);
+            unsigned wrong = 0;
             for (unsigned i = 0; i < 65536; i++)
-                ck_assert_uint_eq(back[i], (i & 0x7fff) > infinity ? i | quiet : i);
+                wrong += back[i] != ((i & 0x7fff) > infinity ? i | quiet : i);
+            ck_assert_uint_eq(wrong, 0);
         }
     }
 }
