@@ -267,6 +267,7 @@ void crew_rank(const struct crew *crew, struct yard *yard, uint32_t rank)
                              : peal_comm_create(yard->world, crew->table, rank, &diag, &self.comm);
     if (status != PEAL_OK) {
         yard_fail(yard, rank, status, &diag);
+        yard_leave(yard);
         return;
     }
     if (take_memory(&self) && begin_records(&self, &diag)) {
@@ -278,6 +279,10 @@ void crew_rank(const struct crew *crew, struct yard *yard, uint32_t rank)
             (void)!peal_comm_get(self.comm, &yard->info);
         leave_records(&self);
         (void)yard_meet(yard, 0); /* buffers that peers may still read */
+    }
+    if (self.gpu) {
+        gpu_end(&self);
+        yard_leave(yard);
     }
     gpu_close(&self);
     peal_comm_destroy(self.comm);

@@ -96,11 +96,11 @@ peal_status gpu_open(struct self *self, peal_diag *diag)
     return status;
 }
 
-/* After a failure calls may still be under way, in memory that is about to be freed. */
-static void end_calls(const struct self *self, const struct gpu *gpu)
+void gpu_end(const struct self *self)
 {
+    const struct gpu *gpu = self->gpu;
     peal_diag diag = PEAL_DIAG_INIT;
-    if (!gpu->comm || !atomic_load(&self->yard->stop))
+    if (!atomic_load(&self->yard->stop))
         return;
     peal_cuda_comm_abort(gpu->comm);
     if (gpu->stream)
@@ -114,7 +114,6 @@ void gpu_close(struct self *self)
     struct gpu *gpu = self->gpu;
     if (!gpu)
         return;
-    end_calls(self, gpu);
     if (gpu->plain)
         peal_cuda_free(gpu->comm, gpu->mirror);
     peal_cuda_free(gpu->comm, gpu->counts);

@@ -61,6 +61,7 @@ void self_leave(const struct self *self);
  * back. Of ranks without a GPU these do nothing. 0: it has failed. */
 peal_status gpu_open(struct self *self, peal_diag *diag);
 int gpu_memory(struct self *self, uint64_t bytes);
+void gpu_end(const struct self *self); /* after a failure: no call is under way any more */
 void gpu_close(struct self *self);
 int gpu_upload(struct self *self);
 int gpu_download(struct self *self);

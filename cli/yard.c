@@ -98,6 +98,8 @@ void yard_unmake(struct yard *yard)
 
 /* ---- meeting */
 
+#define LEAVE_NAPS 2000 /* of a millisecond */
+
 static void pause_thread(const struct yard *yard, int soon, uint32_t polls)
 {
     static const struct timespec nap = {0, 50000};
@@ -126,6 +128,16 @@ int yard_meet(struct yard *yard, int soon)
             return 1;
         pause_thread(yard, soon, polls);
     }
+}
+
+void yard_leave(struct yard *yard)
+{
+    static const struct timespec nap = {0, 1000000};
+    atomic_fetch_add_explicit(&yard->left, 1, memory_order_acq_rel);
+    for (uint32_t naps = 0; naps < LEAVE_NAPS && !yard->far && atomic_load(&yard->stop) &&
+                            atomic_load(&yard->left) < yard->ranks;
+         naps++)
+        (void)nanosleep(&nap, NULL);
 }
 
 void yard_fail(struct yard *yard, uint32_t rank, peal_status status, const peal_diag *diag)

@@ -17,6 +17,7 @@ struct yard {
     atomic_uint arrived;
     atomic_uint generation;
     atomic_int stop;      /* somebody failed */
+    atomic_uint left;     /* ranks that make no more calls */
     atomic_uint finished; /* jobs, for the progress line */
     atomic_uint failed;   /* 1 claims the next three */
     peal_status status;
@@ -47,6 +48,9 @@ uint64_t yard_slot(uint64_t bytes); /* bytes that a buffer takes, with guards an
  * nobody sleeps. */
 int yard_meet(struct yard *yard, int soon);
 void yard_fail(struct yard *yard, uint32_t rank, peal_status status, const peal_diag *diag);
+/* A rank makes no more calls. After a failure it waits until that holds of all, whose calls may be
+ * in its memory; not for long, as a rank may have died. */
+void yard_leave(struct yard *yard);
 
 /* ---- yard_far.c; nothing where ranks share the yard. 0: somebody has failed. */
 int yard_meet_far(struct yard *yard);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Help, completion and docs/cli.md say the same; the exit codes of the command line.
+# ctest: plain
 # shellcheck source=tests/support/cli.sh
 . "$PEAL_SOURCE/tests/support/cli.sh"
 

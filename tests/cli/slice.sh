@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One rank's programs alone: of a topology, as files and texts; and 65 536 ranks, of which no more
 # is ever made.
+# ctest: plain
 # shellcheck source=tests/support/cli.sh
 . "$PEAL_SOURCE/tests/support/cli.sh"
 two=$topologies/cluster-h100-2.xml

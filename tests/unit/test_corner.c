@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: plain */
 /* Latency, bandwidth, SMs: plans without an SM, within a budget of them, and at a price. */
 #include "support.h"
 #include "test_suite.h"
