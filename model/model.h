@@ -176,7 +176,7 @@ struct sim_sem {              /* small: a large plan has more than a cache holds
     struct sim_arrival own[SIM_SEM_OWN];
 };
 
-struct sim_sem_key { /* while needs are worked out */
+struct sim_sem_key { /* kept, as needs are, for who runs the plan elsewhere */
     uint64_t ends;   /* the ranks that it joins, and its index */
     uint32_t need;   /* SIM_NONE: no signal has been seen */
 };

@@ -139,7 +139,6 @@ static void forget(struct peal_sim *sim)
     sim->sem = NULL;
     FREE(sem_map, sim->sem_buckets);
     FREE(need_map, sim->need_buckets);
-    FREE(sem_key, sim->sem_key_capacity);
     for (uint32_t i = 0; sim->resource && i < sim->resources; i++) {
         struct sim_resource *r = &sim->resource[i];
         peal_free(sim->ctx, r->on, r->room * sizeof *r->on);
@@ -173,6 +172,7 @@ void peal_sim_destroy(peal_sim *sim)
     FREE(lane_first, sim->plan->nranks + 1);
     FREE(step, sim->steps);
     FREE(need, sim->need_capacity);
+    FREE(sem_key, sim->sem_key_capacity);
     FREE(use, sim->use_capacity);
     FREE(path, sim->plan->nlinks);
     FREE(pair, sim->pairs);

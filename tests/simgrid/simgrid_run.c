@@ -116,6 +116,20 @@ static double us(uint64_t ps)
 
 /* ---- the platform */
 
+/* NULL: the step takes nothing. */
+static const struct sim_need *need_of(const struct sim_step *step)
+{
+    switch ((enum sim_does)step->does) {
+    case SIM_MOVES:
+    case SIM_ISSUES:
+        return &sim->need[step->need];
+    case SIM_SIGNALS:
+        return &sim->need[sim->sem_key[step->sem].need];
+    default:
+        return NULL;
+    }
+}
+
 static int same_shape(const struct sim_need *a, const struct sim_need *b)
 {
     if (a->uses != b->uses || a->cap < b->cap || a->cap > b->cap)
@@ -549,7 +563,7 @@ static void do_step(struct lane *lane, uint32_t at)
     struct event *event;
     lane->at = sim->step_first[lane->rank] + at;
     const struct sim_step *known = &sim->step[lane->at];
-    const struct sim_need *need = known->need == SIM_NONE ? NULL : &sim->need[known->need];
+    const struct sim_need *need = need_of(known);
     switch (step->op) {
     case PLAN_SIGNAL:
         tell(lane, step, need);
@@ -611,10 +625,10 @@ static void find_turns(void)
         for (uint32_t i = 0; i < sim->records; i++) {
             const struct sim_record *r = &sim->record[i];
             uint32_t n = sim->step_first[sim->lane[r->lane].rank] + r->step;
-            uint32_t need = sim->step[n].need;
-            if (r->kind == SIM_WAIT || need == SIM_NONE || sim->need[need].queue == SIM_NONE)
+            const struct sim_need *need = need_of(&sim->step[n]);
+            if (r->kind == SIM_WAIT || !need || need->queue == SIM_NONE)
                 continue;
-            turn_of[(size_t)n * sim->trips + r->trip] = queues[sim->need[need].queue].nturns++;
+            turn_of[(size_t)n * sim->trips + r->trip] = queues[need->queue].nturns++;
         }
     }
 }
