@@ -18,8 +18,8 @@
 #define BYTES (8ull << 30)
 #define CLOSE 0.99 /* of the optimum */
 /* Reductions by two boxes: an allreduce's 13 trees would take seconds to prove, and of plans within
- * 1 % of the best of the others that of fewest SMs is taken; a reduce-scatter's lanes, where several
- * send over a link, stand still for each other, and hierarchical is faster. */
+ * 1 % of the best of the others that of fewest SMs is taken; a reduce-scatter's lanes, where
+ * several send over a link, stand still for each other, and hierarchical is faster. */
 #define CLOSE_SHORT 0.975
 
 /* ---- networks ------------------------------------------------------------------------ */
