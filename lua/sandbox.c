@@ -6,8 +6,8 @@
 
 #define HOOK_EVERY 256   /* instructions */
 #define CALL_UNITS 12    /* what a call costs beyond its instruction */
-#define BLOCK_UNITS 24   /* what a block costs to make, and to collect */
-#define BYTES_A_UNIT 4   /* of a block: written, and read by the collector */
+#define BLOCK_UNITS 30   /* what a block costs to make, and to collect */
+#define BYTES_A_UNIT 3   /* of a block: written, and read by the collector */
 #define REFUSED_A_UNIT 4 /* bytes held: a refusal makes the collector walk them all */
 #define STRING_A_UNIT 64 /* bytes that an instruction goes through */
 #define NODES_A_UNIT 12  /* keys */

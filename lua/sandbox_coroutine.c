@@ -3,7 +3,7 @@
 #include "box.h"
 
 #define MAKE_UNITS 200u  /* a coroutine */
-#define SWITCH_UNITS 60u /* to it, and back */
+#define SWITCH_UNITS 80u /* to it, and back */
 
 static lua_State *thread_at(lua_State *L, int arg)
 {
