@@ -3,6 +3,7 @@
 #include "machines.h"
 #include "plan.h"
 #include "support.h"
+#include "test_fixture.h"
 #include "test_suite.h"
 
 #include <check.h>
@@ -10,20 +11,6 @@
 #include <string.h>
 
 #define LARGE (1ull << 34) /* far from any start-up */
-
-static struct test_heap heap;
-static peal_ctx *ctx;
-
-static void begin(void)
-{
-    ctx = test_ctx(&heap);
-}
-
-static void end(void)
-{
-    peal_ctx_destroy(ctx);
-    ck_assert_int_eq(heap.blocks, 0);
-}
 
 /* `nodes` hosts like an example's, one leaf switch. */
 static peal_fabric *cluster(const char *host, uint32_t nodes)
@@ -331,7 +318,7 @@ int main(void)
     Suite *suite = suite_create("group");
     TCase *tcase = tcase_create("group");
     tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, begin, end);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, endpoints_are_the_groups);
     tcase_add_test(tcase, alike_is_planned_alike);
     tcase_add_test(tcase, a_list_of_all_is_all);
