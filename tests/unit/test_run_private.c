@@ -82,7 +82,7 @@ static int turns(struct rank_thread *self, char *in, char *out)
         return say(self, "small messages are not staged in one place");
     if (comm->staged_bytes < 2 * 200000)
         return moved || back > 1 ? say(self, "no room, but turns") : 0;
-    return moved > back && back ? 0 : say(self, "no turns");
+    return moved >= back && back ? 0 : say(self, "no turns"); /* of two places equally many */
 }
 
 /* Outputs that others write are staged as inputs are; registered ones are not. */
