@@ -2,12 +2,14 @@
 /* One-shot: every rank stores what another needs of its input, as packets, into a slot of that
  * rank, which unpacks or folds what it received. One start-up: for the smallest messages among
  * ranks that reach each other by load and store. Of an allreduce (N - 1) S go in and out of every
- * rank, of reduce-scatter, allgather and alltoall (N - 1) / N S.
+ * rank, of reduce-scatter, allgather and alltoall (N - 1) / N S, of a root's as much as it gives or
+ * gets.
  *
- * A broadcast's root needs nothing of the others. On a host the plan runs ahead: the root returns
- * when it has stored its packets, up to PLAN_AHEAD calls before the others take them. Among
- * accelerators it waits, as everybody, until all others have entered, which they do as soon as they
- * have what came before: there it is one call ahead of them. */
+ * A packet tells that its sender has entered; where none goes from a rank to another, a signal
+ * does. Both are on their way at once, and whoever has heard all others leaves: so nobody is more
+ * than one call ahead of anybody. Only a broadcast's root needs nothing of the others: on a host
+ * the plan runs ahead, and the root returns when it has stored its packets, up to PLAN_AHEAD calls
+ * before the others take them. */
 #include "compiler.h"
 
 #include <stdio.h>
@@ -29,16 +31,59 @@
 /* The share of the message that goes from one rank to another. */
 static double share_between(const struct planner *planner)
 {
-    peal_collective collective = planner->request.collective;
-    return collective == PEAL_ALLREDUCE || collective == PEAL_BROADCAST ? 1
-                                                                        : 1.0 / planner->group.n;
+    switch (planner->request.collective) {
+    case PEAL_ALLREDUCE:
+    case PEAL_BROADCAST:
+    case PEAL_REDUCE:
+    case PEAL_SENDRECV:
+        return 1;
+    default:
+        return 1.0 / planner->group.n;
+    }
 }
 
-static uint32_t blocks_of(peal_collective collective, uint32_t n)
+static int from_root(peal_collective collective)
 {
-    uint32_t blocks = 1;
-    for (uint32_t i = 0; i < peal_plan_collective(collective)->block_power; i++)
-        blocks *= n;
+    return collective == PEAL_BROADCAST || collective == PEAL_SCATTER;
+}
+
+static int to_root(peal_collective collective)
+{
+    return collective == PEAL_REDUCE || collective == PEAL_GATHER;
+}
+
+/* The other ranks to which `rank` stores packets (from which it gets them), one bit each. */
+static uint64_t peers_of(const struct planner *planner, uint32_t rank, int into)
+{
+    peal_collective collective = planner->request.collective;
+    uint32_t n = planner->group.n, root = planner->request.root, from, to;
+    uint64_t all = UINT64_MAX >> (ONESHOT_RANKS_MAX - n), peers = all;
+    if (collective == PEAL_SENDRECV) {
+        peers = 0;
+        for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++)
+            if ((into ? to : from) == rank)
+                peers |= 1ull << (into ? from : to);
+    } else if (into ? from_root(collective) : to_root(collective)) {
+        peers = rank == root ? 0 : 1ull << root;
+    } else if (from_root(collective) || to_root(collective)) {
+        peers = rank == root ? all : 0;
+    }
+    return peers & ~(1ull << rank);
+}
+
+static uint32_t count_of(uint64_t peers)
+{
+    uint32_t count = 0;
+    for (; peers; peers &= peers - 1)
+        count++;
+    return count;
+}
+
+static uint32_t blocks_of(const struct planner *planner)
+{
+    uint32_t blocks = planner->npairs ? planner->npairs : 1;
+    for (uint32_t i = 0; i < peal_plan_collective(planner->request.collective)->block_power; i++)
+        blocks *= planner->group.n;
     return blocks;
 }
 
@@ -47,10 +92,10 @@ static int runs_ahead(const struct planner *planner)
     return planner->request.collective == PEAL_BROADCAST && !planner->group.accelerators;
 }
 
-/* Slots of a region: one for each rank that fills one. */
+/* Slots of a region: one for each rank that may fill one. */
 static uint32_t width_of(const struct planner *planner)
 {
-    return runs_ahead(planner) ? 1 : planner->group.n;
+    return from_root(planner->request.collective) ? 1 : planner->group.n;
 }
 
 /* What a byte takes more than one that is stored as it is. To all that a root stores to it need not
@@ -62,46 +107,110 @@ static double packet_scale(const struct planner *planner)
     return planner->group.accelerators ? PACKET_SCALE : PACKET_SCALE_HOST;
 }
 
+/* All packets at once, and a signal to whom none goes. Gives how many the busiest rank stores, and
+ * how many the busiest gets. */
+static void load_packets(struct planner *planner, struct stage *stage, uint32_t *most_out,
+                         uint32_t *most_in)
+{
+    uint32_t n = planner->group.n;
+    *most_out = *most_in = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        uint64_t peers = peers_of(planner, r, 0);
+        uint32_t stored = count_of(peers), got = count_of(peers_of(planner, r, 1));
+        *most_out = stored > *most_out ? stored : *most_out;
+        *most_in = got > *most_in ? got : *most_in;
+        for (uint32_t to = 0; to < n; to++) {
+            struct hop hop;
+            if (to == r || (runs_ahead(planner) && !(peers >> to & 1)))
+                continue;
+            peal_planner_hop(planner, r, to, &hop);
+            /* what a packet carries needs no flag behind it */
+            if (hop.path.alpha_us > stage->alpha_us)
+                stage->alpha_us = hop.path.alpha_us;
+            if (hop.path.gap_us > stage->gap_us)
+                stage->gap_us = hop.path.gap_us;
+            if (peers >> to & 1)
+                peal_planner_load(planner, &hop, share_between(planner), packet_scale(planner));
+        }
+    }
+    stage->gap_us *= n - 2.0;
+}
+
+/* What the busiest lane stores before anything has come, and moves behind it, of the message:
+ * packets have double size out and in; of an allreduce the own input counts twice, the output once.
+ * A lane turns to what has come when its own packets are out; who has none to send, while packets
+ * come in. */
+static void lane_shares(const struct planner *planner, uint32_t most_out, uint32_t most_in,
+                        double *before, double *behind)
+{
+    double n = planner->group.n, share = share_between(planner);
+    switch (planner->request.collective) {
+    case PEAL_ALLREDUCE:
+        *behind = n;
+        *before = 2 * (n - 1) + 1.5 - *behind;
+        break;
+    case PEAL_REDUCE:
+        *behind = n;
+        *before = 2;
+        break;
+    case PEAL_BROADCAST:
+    case PEAL_SCATTER:
+        *behind = 0;
+        *before = 2 * share * (runs_ahead(planner) ? 1 : most_out) + share;
+        break;
+    case PEAL_GATHER:
+        *behind = (1.5 * n - 0.5) * share;
+        *before = 2 * share;
+        break;
+    case PEAL_SENDRECV:
+        *behind = 1.5 * most_in;
+        *before = 2.0 * most_out;
+        break;
+    default:
+        *behind = (1.5 * n - 0.5) * share;
+        *before = 2 * (n - 1) * share + 1 - *behind;
+        break;
+    }
+}
+
 static peal_status cost_channels(struct planner *planner, uint32_t channels)
 {
     const struct group *group = &planner->group;
-    double share = share_between(planner);
-    int folds = planner->request.collective == PEAL_ALLREDUCE;
-    int rooted = planner->request.collective == PEAL_BROADCAST;
     struct candidate candidate = {
         .algo = ALGO_ONESHOT,
         .order = ORDER_FOLD,
         .channels = channels,
         .max_bytes = runs_ahead(planner) ? AHEAD_BYTES_MAX : ONESHOT_BYTES_MAX,
-        .chunks = channels * blocks_of(planner->request.collective, group->n),
+        .chunks = channels * blocks_of(planner),
         .lanes = channels,
         /* half are stamps */
         .slots = 2ull * (runs_ahead(planner) ? PLAN_AHEAD : 2) * width_of(planner) * channels,
-        .hop_share = share / channels};
+        .hop_share = share_between(planner) / channels};
     struct stage stage = {.levels = 1, .chain = 1};
-    for (uint32_t r = 0; r < group->n; r++)
-        for (uint32_t to = 0; to < group->n; to++) {
-            struct hop hop;
-            if (to == r || (rooted && r != planner->request.root))
-                continue;
-            peal_planner_hop(planner, r, to, &hop);
-            peal_planner_load(planner, &hop, share, packet_scale(planner));
-            stage.alpha_us =
-                hop.path.alpha_us > stage.alpha_us ? hop.path.alpha_us : stage.alpha_us;
-            stage.gap_us = hop.path.gap_us > stage.gap_us ? hop.path.gap_us : stage.gap_us;
-        }
-    stage.gap_us *= group->n - 2.0;
+    uint32_t most_out, most_in;
+    double before, behind;
+    load_packets(planner, &stage, &most_out, &most_in);
     stage.alpha_us *= group->accelerators ? 1 : PACKET_ALPHA_HOST;
-    /* Packets of double size out and in, of an allreduce the own input twice, the output once. A
-     * lane turns to what has come when its own packets are out; who has none to send, while packets
-     * come in. */
-    uint32_t others = runs_ahead(planner) ? 1 : group->n - 1;
-    double all = 2.0 * others * share + (folds ? 1.5 : 1);
-    double taken = rooted ? 0 : folds ? group->n : (1.5 * group->n - 0.5) * share;
-    peal_candidate_stage(planner, &candidate, &stage, (all - taken) / channels);
-    peal_stage_then(planner, &candidate.stage[0], taken / channels);
+    lane_shares(planner, most_out, most_in, &before, &behind);
+    peal_candidate_stage(planner, &candidate, &stage, before / channels);
+    peal_stage_then(planner, &candidate.stage[0], behind / channels);
     peal_candidate_total(planner, &candidate);
     return peal_planner_add(planner, &candidate);
+}
+
+/* A slot has room for one packet of a call: not where a pair is listed twice. */
+static int has_slots(const struct planner *planner)
+{
+    uint64_t seen[ONESHOT_RANKS_MAX] = {0};
+    uint32_t from, to;
+    if (planner->request.collective != PEAL_SENDRECV)
+        return 1;
+    for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++) {
+        if (seen[from] >> to & 1)
+            return 0;
+        seen[from] |= 1ull << to;
+    }
+    return 1;
 }
 
 static peal_status enumerate(struct planner *planner)
@@ -110,7 +219,8 @@ static peal_status enumerate(struct planner *planner)
     uint32_t asked = planner->request.channels;
     int copied = planner->corner == CORNER_COPY; /* copy engines make no packets */
     if (group->n < 2 || group->n > ONESHOT_RANKS_MAX || group->nhosts > 1 || !group->direct_hosts ||
-        (copied && !peal_plan_collective(planner->request.collective)->reduces))
+        (copied && !peal_plan_collective(planner->request.collective)->reduces) ||
+        !has_slots(planner))
         return PEAL_OK;
     for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX;
          channels = asked ? UINT32_MAX : channels * 2) {
@@ -123,9 +233,10 @@ static peal_status enumerate(struct planner *planner)
 
 static void prepare(struct build *b, const struct candidate *candidate)
 {
-    int waits = b->plan->collective == PEAL_BROADCAST && !runs_ahead(b->planner);
+    peal_collective collective = b->plan->collective;
+    int signals = from_root(collective) || to_root(collective) || collective == PEAL_SENDRECV;
     b->plan->ahead = runs_ahead(b->planner);
-    b->plan->nsems = (uint16_t)(waits ? candidate->channels : 0);
+    b->plan->nsems = (uint16_t)(signals && !b->plan->ahead ? candidate->channels : 0);
     b->plan->nchunks = candidate->chunks;
     for (uint32_t c = 0; c < candidate->channels; c++)
         peal_build_region(b, PLAN_BUF_PACKET, width_of(b->planner), 1, peal_build_slot_bytes(b));
@@ -146,7 +257,8 @@ static uint32_t chunk_of(const struct oneshot *o, uint32_t block)
 
 static struct plan_operand slot_of(const struct oneshot *o, uint32_t rank, uint32_t from)
 {
-    return peal_op_slot(rank, PLAN_BUF_PACKET, o->channel, o->b->plan->ahead ? 0 : from);
+    return peal_op_slot(rank, PLAN_BUF_PACKET, o->channel,
+                        from_root(o->b->plan->collective) ? 0 : from);
 }
 
 static void move(const struct oneshot *o, uint32_t chunk, struct plan_operand src,
@@ -215,38 +327,80 @@ static void alltoall(const struct oneshot *o)
     take_blocks(o, o->n, o->self);
 }
 
-static void tell_others(const struct oneshot *o)
-{
-    for (uint32_t i = 1; i < o->n; i++)
-        peal_build_signal(o->b, (o->self + i) % o->n, o->channel);
-}
-
-static void hear_others(const struct oneshot *o, uint32_t but)
-{
-    peal_build_section(o->b, 2);
-    for (uint32_t i = 1; i < o->n; i++)
-        if ((o->self + i) % o->n != but)
-            peal_build_wait(o->b, (o->self + i) % o->n, o->channel, 0);
-}
-
-/* That the root has entered its packet tells, that others have their signals; in each channel,
- * which is proven by itself. */
 static void broadcast(const struct oneshot *o)
 {
     uint32_t root = o->b->plan->root, chunk = chunk_of(o, 0);
-    int waits = !o->b->plan->ahead;
     struct plan_operand out = peal_op_user(o->self, PLAN_BUF_OUT, chunk);
-    if (waits && o->self != root)
-        tell_others(o);
-    peal_build_section(o->b, 1);
-    if (o->self == root) {
+    if (o->self == root)
         send_to_all(o, chunk);
-        move(o, chunk, peal_op_user(root, PLAN_BUF_IN, chunk), out);
-    } else {
-        move(o, chunk, slot_of(o, o->self, root), out);
+    move(o, chunk,
+         o->self == root ? peal_op_user(root, PLAN_BUF_IN, chunk) : slot_of(o, o->self, root), out);
+}
+
+static void reduce(const struct oneshot *o)
+{
+    uint32_t root = o->b->plan->root, chunk = chunk_of(o, 0);
+    if (o->self == root)
+        fold(o, chunk);
+    else
+        move(o, chunk, peal_op_user(o->self, PLAN_BUF_IN, chunk), slot_of(o, root, o->self));
+}
+
+static void scatter(const struct oneshot *o)
+{
+    uint32_t root = o->b->plan->root, own = chunk_of(o, o->self);
+    if (o->self == root)
+        send_blocks(o, 0);
+    move(o, own, o->self == root ? peal_op_user(root, PLAN_BUF_IN, own) : slot_of(o, o->self, root),
+         peal_op_user(o->self, PLAN_BUF_OUT, own));
+}
+
+static void gather(const struct oneshot *o)
+{
+    uint32_t root = o->b->plan->root, own = chunk_of(o, o->self);
+    if (o->self == root)
+        take_blocks(o, 1, 0);
+    else
+        move(o, own, peal_op_user(o->self, PLAN_BUF_IN, own), slot_of(o, root, o->self));
+}
+
+static void sendrecv(const struct oneshot *o)
+{
+    const struct planner *planner = o->b->planner;
+    uint32_t from, to;
+    for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++)
+        if (from == o->self) {
+            uint32_t chunk = chunk_of(o, i);
+            move(o, chunk, peal_op_user(from, PLAN_BUF_IN, chunk),
+                 from == to ? peal_op_user(to, PLAN_BUF_OUT, chunk) : slot_of(o, to, from));
+        }
+    for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++)
+        if (to == o->self && from != to) {
+            uint32_t chunk = chunk_of(o, i);
+            move(o, chunk, slot_of(o, to, from), peal_op_user(to, PLAN_BUF_OUT, chunk));
+        }
+}
+
+/* In each channel, which is proven by itself. */
+static void tell_others(const struct oneshot *o)
+{
+    uint64_t peers = peers_of(o->b->planner, o->self, 0);
+    for (uint32_t i = 1; i < o->n; i++) {
+        uint32_t to = (o->self + i) % o->n;
+        if (!(peers >> to & 1))
+            peal_build_signal(o->b, to, o->channel);
     }
-    if (waits)
-        hear_others(o, o->self == root ? o->self : root);
+}
+
+static void hear_others(const struct oneshot *o)
+{
+    uint64_t peers = peers_of(o->b->planner, o->self, 1);
+    peal_build_section(o->b, 2);
+    for (uint32_t i = 1; i < o->n; i++) {
+        uint32_t from = (o->self + i) % o->n;
+        if (!(peers >> from & 1))
+            peal_build_wait(o->b, from, o->channel, 0);
+    }
 }
 
 static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
@@ -254,14 +408,19 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
     static void (*const program[PEAL_COLLECTIVE_COUNT])(const struct oneshot *) = {
         [PEAL_ALLREDUCE] = allreduce, [PEAL_REDUCE_SCATTER] = reduce_scatter,
         [PEAL_ALLGATHER] = allgather, [PEAL_ALLTOALL] = alltoall,
-        [PEAL_BROADCAST] = broadcast,
+        [PEAL_BROADCAST] = broadcast, [PEAL_REDUCE] = reduce,
+        [PEAL_SCATTER] = scatter,     [PEAL_GATHER] = gather,
+        [PEAL_SENDRECV] = sendrecv,
     };
     struct oneshot o = {b, b->plan->nranks, rank, candidate->channels, 0};
     for (; o.channel < o.channels; o.channel++) {
         peal_build_lane(b);
-        if (b->plan->collective != PEAL_BROADCAST)
-            peal_build_section(b, 1);
+        if (b->plan->nsems)
+            tell_others(&o);
+        peal_build_section(b, 1);
         program[b->plan->collective](&o);
+        if (b->plan->nsems)
+            hear_others(&o);
     }
 }
 
@@ -271,11 +430,12 @@ static void detail(const struct candidate *candidate, char *text, size_t size)
              candidate->channels == 1 ? "" : "s");
 }
 
-const struct algo peal_algo_oneshot = {"oneshot",
-                                       1u << PEAL_ALLREDUCE | 1u << PEAL_REDUCE_SCATTER |
-                                           1u << PEAL_ALLGATHER | 1u << PEAL_ALLTOALL |
-                                           1u << PEAL_BROADCAST,
-                                       enumerate,
-                                       prepare,
-                                       emit,
-                                       detail};
+const struct algo peal_algo_oneshot = {
+    "oneshot",
+    1u << PEAL_ALLREDUCE | 1u << PEAL_REDUCE_SCATTER | 1u << PEAL_ALLGATHER | 1u << PEAL_ALLTOALL |
+        1u << PEAL_BROADCAST | 1u << PEAL_REDUCE | 1u << PEAL_SCATTER | 1u << PEAL_GATHER |
+        1u << PEAL_SENDRECV,
+    enumerate,
+    prepare,
+    emit,
+    detail};
