@@ -37,6 +37,8 @@ static double share_between(const struct planner *planner)
     case PEAL_REDUCE:
     case PEAL_SENDRECV:
         return 1;
+    case PEAL_BARRIER:
+        return 0;
     default:
         return 1.0 / planner->group.n;
     }
@@ -58,9 +60,10 @@ static uint64_t peers_of(const struct planner *planner, uint32_t rank, int into)
     peal_collective collective = planner->request.collective;
     uint32_t n = planner->group.n, root = planner->request.root, from, to;
     uint64_t all = UINT64_MAX >> (ONESHOT_RANKS_MAX - n), peers = all;
-    if (collective == PEAL_SENDRECV) {
+    int is_sendrecv = collective == PEAL_SENDRECV;
+    if (is_sendrecv || collective == PEAL_BARRIER) {
         peers = 0;
-        for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++)
+        for (uint32_t i = 0; is_sendrecv && peal_planner_pair(planner, i, &from, &to); i++)
             if ((into ? to : from) == rank)
                 peers |= 1ull << (into ? from : to);
     } else if (into ? from_root(collective) : to_root(collective)) {
@@ -166,6 +169,9 @@ static void lane_shares(const struct planner *planner, uint32_t most_out, uint32
         *behind = 1.5 * most_in;
         *before = 2.0 * most_out;
         break;
+    case PEAL_BARRIER:
+        *behind = *before = 0;
+        break;
     default:
         *behind = (1.5 * n - 0.5) * share;
         *before = 2 * (n - 1) * share + 1 - *behind;
@@ -176,16 +182,20 @@ static void lane_shares(const struct planner *planner, uint32_t most_out, uint32
 static peal_status cost_channels(struct planner *planner, uint32_t channels)
 {
     const struct group *group = &planner->group;
-    struct candidate candidate = {
-        .algo = ALGO_ONESHOT,
-        .order = ORDER_FOLD,
-        .channels = channels,
-        .max_bytes = runs_ahead(planner) ? AHEAD_BYTES_MAX : ONESHOT_BYTES_MAX,
-        .chunks = channels * blocks_of(planner),
-        .lanes = channels,
-        /* half are stamps */
-        .slots = 2ull * (runs_ahead(planner) ? PLAN_AHEAD : 2) * width_of(planner) * channels,
-        .hop_share = share_between(planner) / channels};
+    int barrier = planner->request.collective == PEAL_BARRIER;
+    struct candidate candidate = {.algo = ALGO_ONESHOT,
+                                  .order = ORDER_FOLD,
+                                  .channels = channels,
+                                  .max_bytes = barrier               ? UINT64_MAX
+                                               : runs_ahead(planner) ? AHEAD_BYTES_MAX
+                                                                     : ONESHOT_BYTES_MAX,
+                                  .chunks = channels * blocks_of(planner),
+                                  .lanes = channels,
+                                  /* half are stamps */
+                                  .slots = barrier ? 0
+                                                   : 2ull * (runs_ahead(planner) ? PLAN_AHEAD : 2) *
+                                                         width_of(planner) * channels,
+                                  .hop_share = share_between(planner) / channels};
     struct stage stage = {.levels = 1, .chain = 1};
     uint32_t most_out, most_in;
     double before, behind;
@@ -224,7 +234,7 @@ static peal_status enumerate(struct planner *planner)
         return PEAL_OK;
     for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX;
          channels = asked ? UINT32_MAX : channels * 2) {
-        if (channels > 1 && !group->accelerators)
+        if (channels > 1 && (!group->accelerators || planner->request.collective == PEAL_BARRIER))
             break;
         PEAL_TRY(cost_channels(planner, channels));
     }
@@ -234,11 +244,12 @@ static peal_status enumerate(struct planner *planner)
 static void prepare(struct build *b, const struct candidate *candidate)
 {
     peal_collective collective = b->plan->collective;
-    int signals = from_root(collective) || to_root(collective) || collective == PEAL_SENDRECV;
+    int signals = from_root(collective) || to_root(collective) || collective == PEAL_SENDRECV ||
+                  collective == PEAL_BARRIER;
     b->plan->ahead = runs_ahead(b->planner);
     b->plan->nsems = (uint16_t)(signals && !b->plan->ahead ? candidate->channels : 0);
     b->plan->nchunks = candidate->chunks;
-    for (uint32_t c = 0; c < candidate->channels; c++)
+    for (uint32_t c = 0; candidate->slots && c < candidate->channels; c++)
         peal_build_region(b, PLAN_BUF_PACKET, width_of(b->planner), 1, peal_build_slot_bytes(b));
 }
 
@@ -418,7 +429,8 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
         if (b->plan->nsems)
             tell_others(&o);
         peal_build_section(b, 1);
-        program[b->plan->collective](&o);
+        if (program[b->plan->collective]) /* a barrier has signals only */
+            program[b->plan->collective](&o);
         if (b->plan->nsems)
             hear_others(&o);
     }
@@ -426,15 +438,18 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
 
 static void detail(const struct candidate *candidate, char *text, size_t size)
 {
-    snprintf(text, size, "packets to every rank, %u lane%s", candidate->channels,
-             candidate->channels == 1 ? "" : "s");
+    if (candidate->slots)
+        snprintf(text, size, "packets to every rank, %u lane%s", candidate->channels,
+                 candidate->channels == 1 ? "" : "s");
+    else
+        snprintf(text, size, "a signal to every rank");
 }
 
 const struct algo peal_algo_oneshot = {
     "oneshot",
-    1u << PEAL_ALLREDUCE | 1u << PEAL_REDUCE_SCATTER | 1u << PEAL_ALLGATHER | 1u << PEAL_ALLTOALL |
-        1u << PEAL_BROADCAST | 1u << PEAL_REDUCE | 1u << PEAL_SCATTER | 1u << PEAL_GATHER |
-        1u << PEAL_SENDRECV,
+    1u << PEAL_ALLREDUCE | 1u << PEAL_REDUCE_SCATTER | 1u << PEAL_ALLGATHER | 1u << PEAL_BROADCAST |
+        1u << PEAL_REDUCE | 1u << PEAL_SCATTER | 1u << PEAL_GATHER | 1u << PEAL_ALLTOALL |
+        1u << PEAL_SENDRECV | 1u << PEAL_BARRIER,
     enumerate,
     prepare,
     emit,
