@@ -331,12 +331,13 @@ static void gather(const struct direct *d)
     spread_to(d, chunk_of(d, d->self), d->root);
 }
 
-/* Dissemination (Hensgen, Finkel, Manber 1988): after round k a rank has heard of 2^(k+1). */
 static void barrier(const struct direct *d)
 {
-    for (uint32_t far = 1; far < d->n; far *= 2) {
-        peal_build_signal(d->b, (d->self + far) % d->n, sem(d, SEM_ENTER));
-        peal_build_wait(d->b, (d->self + d->n - far) % d->n, sem(d, SEM_ENTER), 0);
+    const struct group *group = &d->b->planner->group;
+    for (uint32_t k = 0; k < peal_pace_barrier(group); k++) {
+        uint32_t round = peal_pace_barrier_round(group, k);
+        peal_build_signal(d->b, peal_pace_to(group, d->self, round), sem(d, SEM_ENTER));
+        peal_build_wait(d->b, peal_pace_from(group, d->self, round), sem(d, SEM_ENTER), 0);
     }
 }
 

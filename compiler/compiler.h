@@ -572,6 +572,9 @@ struct tree_place peal_chained_place(uint32_t n, uint32_t chain, uint32_t tree, 
 uint32_t peal_tree_parent(uint32_t n, uint32_t tree, uint32_t rank);
 
 /* Whom a rank sends to in round 1 ... n - 1, and whom it then hears from: everybody from one. */
+/* Rounds of a barrier, and the k-th of them. */
+uint32_t peal_pace_barrier(const struct group *group);
+uint32_t peal_pace_barrier_round(const struct group *group, uint32_t k);
 uint32_t peal_pace_to(const struct group *group, uint32_t self, uint32_t round);
 uint32_t peal_pace_from(const struct group *group, uint32_t self, uint32_t round);
 

@@ -19,23 +19,28 @@
 
 /* ---- sendrecv -------------------------------------------------------------------- */
 
-/* A barrier's rounds, of which the farthest hop counts. */
-static void note_rounds(const struct planner *planner, struct stage *stage)
+/* When the last rank has heard of all others: whoever has heard of a round tells the next. */
+static peal_status barrier_us(const struct planner *planner, double *us)
 {
-    for (uint32_t far = 1; far < planner->group.n; far *= 2)
-        for (uint32_t r = 0; r < planner->group.n; r++) {
+    const struct group *group = &planner->group;
+    double *heard = peal_calloc(planner->ctx, 2 * (size_t)group->n, sizeof *heard);
+    if (!heard)
+        return PEAL_ERR_MEMORY;
+    for (uint32_t k = 0; k < peal_pace_barrier(group); k++) {
+        uint32_t round = peal_pace_barrier_round(group, k);
+        double *before = heard + (k % 2 ? group->n : 0), *now = heard + (k % 2 ? 0 : group->n);
+        for (uint32_t r = 0; r < group->n; r++) {
+            uint32_t to = peal_pace_to(group, r, round);
             struct hop hop;
-            peal_planner_hop(planner, r, (r + far) % planner->group.n, &hop);
-            peal_stage_hop(stage, &hop);
+            peal_planner_hop(planner, r, to, &hop);
+            now[to] = before[r] + hop.alpha_us > before[to] ? before[r] + hop.alpha_us : before[to];
         }
-}
-
-static uint32_t barrier_rounds(uint32_t ranks)
-{
-    uint32_t rounds = 0;
-    while (1u << rounds < ranks)
-        rounds++;
-    return rounds;
+    }
+    *us = 0;
+    for (uint32_t r = 0; r < 2 * group->n; r++)
+        *us = heard[r] > *us ? heard[r] : *us;
+    peal_free(planner->ctx, heard, 2 * (size_t)group->n * sizeof *heard);
+    return PEAL_OK;
 }
 
 /* Each pair's block, all at once. Gives the most blocks that one rank sends. */
@@ -65,14 +70,13 @@ static peal_status cost_sends(struct planner *planner, uint32_t channels)
                                   .lanes = channels,
                                   .hop_share = 1.0 / channels};
     struct stage data = {.levels = 1, .chain = 1};
-    struct stage shake = {.levels = barrier_rounds(n), .chain = 1};
+    struct stage shake = {.levels = 1, .chain = 1};
+    PEAL_TRY(barrier_us(planner, &shake.alpha_us));
     uint32_t *sent = peal_calloc(planner->ctx, n, sizeof *sent);
     if (!sent)
         return PEAL_ERR_MEMORY;
     uint32_t most = load_sends(planner, sent, &data);
     peal_free(planner->ctx, sent, n * sizeof *sent);
-    note_rounds(planner, &shake);
-    shake.gap_us = 0;
     data.gap_us *= most * channels - 1.0;
     if (planner->npairs)
         candidate.chunks *= planner->npairs;
@@ -285,15 +289,12 @@ static double data_us(const struct planner *planner, const struct cost_base *bas
     }
 }
 
-static void cost_base(struct planner *planner, struct cost_base *base)
+static peal_status cost_base(struct planner *planner, struct cost_base *base)
 {
     struct candidate *candidate = &base->candidate;
     struct stage data = {.levels = 1, .chain = 1}, shake = {.levels = 1, .chain = 1};
     if (planner->request.collective == PEAL_BARRIER) {
-        note_rounds(planner, &data);
-        data.gap_us = 0;
-        shake.levels = barrier_rounds(planner->group.n) - 1;
-        shake.alpha_us = data.alpha_us;
+        PEAL_TRY(barrier_us(planner, &data.alpha_us));
     } else {
         load_pairs(planner, base);
         data.alpha_us = data_us(planner, base);
@@ -303,6 +304,7 @@ static void cost_base(struct planner *planner, struct cost_base *base)
     peal_candidate_stage(planner, candidate, &data, 0);
     peal_candidate_stage(planner, candidate, &shake, 0);
     peal_candidate_total(planner, candidate);
+    return PEAL_OK;
 }
 
 /* Of W senders at once, W - 1 transfers pass while the next grant is on its way: two start-ups.
@@ -428,8 +430,9 @@ peal_status peal_direct_enumerate(struct planner *planner)
     if (group->n <= PLAN_OPERANDS_MAX)
         base.candidate.order = ORDER_FOLD;
     PEAL_TRY(peal_traffic_init(&base.traffic, planner));
-    cost_base(planner, &base);
-    peal_status status = add_all(planner, &base);
+    peal_status status = cost_base(planner, &base);
+    if (status == PEAL_OK)
+        status = add_all(planner, &base);
     peal_traffic_free(&base.traffic);
     return status;
 }

@@ -30,3 +30,28 @@ uint32_t peal_pace_from(const struct group *group, uint32_t self, uint32_t round
 {
     return paced(group, self, round, 1);
 }
+
+static uint32_t log2_up(uint32_t n)
+{
+    uint32_t log = 0;
+    while (1ull << log < n)
+        log++;
+    return log;
+}
+
+uint32_t peal_pace_barrier(const struct group *group)
+{
+    if (group->local_min != group->local_max)
+        return log2_up(group->n);
+    return log2_up(group->local_max) + log2_up(group->nhosts);
+}
+
+/* Dissemination (Hensgen, Finkel, Manber 1988): whoever has heard of 2^k ranks tells one that lies
+ * as far away. Inside of hosts first, so that only one round in a doubling of hosts crosses. */
+uint32_t peal_pace_barrier_round(const struct group *group, uint32_t k)
+{
+    uint32_t inside = log2_up(group->local_max);
+    if (group->local_min != group->local_max)
+        return 1u << k;
+    return k < inside ? (1u << k) * group->nhosts : 1u << (k - inside);
+}
