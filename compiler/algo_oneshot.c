@@ -15,7 +15,6 @@
 #include <stdio.h>
 
 #define ONESHOT_BYTES_MAX (256u << 10)
-#define ONESHOT_RANKS_MAX 64u
 #define PACKET_SCALE 0.5 /* half of each word is the stamp */
 /* On a host each line also goes to another core twice as often, which is what takes time there:
  * 2 KiB in packets took 0.5 us, by flags around plain stores 0.35 (AMD EPYC). */
@@ -28,68 +27,6 @@
 #define PACKET_SCALE_AHEAD 0.5
 #define AHEAD_BYTES_MAX (8u << 10)
 
-/* The share of the message that goes from one rank to another. */
-static double share_between(const struct planner *planner)
-{
-    switch (planner->request.collective) {
-    case PEAL_ALLREDUCE:
-    case PEAL_BROADCAST:
-    case PEAL_REDUCE:
-    case PEAL_SENDRECV:
-        return 1;
-    case PEAL_BARRIER:
-        return 0;
-    default:
-        return 1.0 / planner->group.n;
-    }
-}
-
-static int from_root(peal_collective collective)
-{
-    return collective == PEAL_BROADCAST || collective == PEAL_SCATTER;
-}
-
-static int to_root(peal_collective collective)
-{
-    return collective == PEAL_REDUCE || collective == PEAL_GATHER;
-}
-
-/* The other ranks to which `rank` stores packets (from which it gets them), one bit each. */
-static uint64_t peers_of(const struct planner *planner, uint32_t rank, int into)
-{
-    peal_collective collective = planner->request.collective;
-    uint32_t n = planner->group.n, root = planner->request.root, from, to;
-    uint64_t all = UINT64_MAX >> (ONESHOT_RANKS_MAX - n), peers = all;
-    int is_sendrecv = collective == PEAL_SENDRECV;
-    if (is_sendrecv || collective == PEAL_BARRIER) {
-        peers = 0;
-        for (uint32_t i = 0; is_sendrecv && peal_planner_pair(planner, i, &from, &to); i++)
-            if ((into ? to : from) == rank)
-                peers |= 1ull << (into ? from : to);
-    } else if (into ? from_root(collective) : to_root(collective)) {
-        peers = rank == root ? 0 : 1ull << root;
-    } else if (from_root(collective) || to_root(collective)) {
-        peers = rank == root ? all : 0;
-    }
-    return peers & ~(1ull << rank);
-}
-
-static uint32_t count_of(uint64_t peers)
-{
-    uint32_t count = 0;
-    for (; peers; peers &= peers - 1)
-        count++;
-    return count;
-}
-
-static uint32_t blocks_of(const struct planner *planner)
-{
-    uint32_t blocks = planner->npairs ? planner->npairs : 1;
-    for (uint32_t i = 0; i < peal_plan_collective(planner->request.collective)->block_power; i++)
-        blocks *= planner->group.n;
-    return blocks;
-}
-
 static int runs_ahead(const struct planner *planner)
 {
     return planner->request.collective == PEAL_BROADCAST && !planner->group.accelerators;
@@ -98,7 +35,7 @@ static int runs_ahead(const struct planner *planner)
 /* Slots of a region: one for each rank that may fill one. */
 static uint32_t width_of(const struct planner *planner)
 {
-    return from_root(planner->request.collective) ? 1 : planner->group.n;
+    return peal_from_root(planner->request.collective) ? 1 : planner->group.n;
 }
 
 /* What a byte takes more than one that is stored as it is. To all that a root stores to it need not
@@ -118,8 +55,9 @@ static void load_packets(struct planner *planner, struct stage *stage, uint32_t 
     uint32_t n = planner->group.n;
     *most_out = *most_in = 0;
     for (uint32_t r = 0; r < n; r++) {
-        uint64_t peers = peers_of(planner, r, 0);
-        uint32_t stored = count_of(peers), got = count_of(peers_of(planner, r, 1));
+        uint64_t peers = peal_peers(planner, r, 0);
+        uint32_t stored = peal_peers_count(peers),
+                 got = peal_peers_count(peal_peers(planner, r, 1));
         *most_out = stored > *most_out ? stored : *most_out;
         *most_in = got > *most_in ? got : *most_in;
         for (uint32_t to = 0; to < n; to++) {
@@ -133,7 +71,7 @@ static void load_packets(struct planner *planner, struct stage *stage, uint32_t 
             if (hop.path.gap_us > stage->gap_us)
                 stage->gap_us = hop.path.gap_us;
             if (peers >> to & 1)
-                peal_planner_load(planner, &hop, share_between(planner), packet_scale(planner));
+                peal_planner_load(planner, &hop, peal_peers_share(planner), packet_scale(planner));
         }
     }
     stage->gap_us *= n - 2.0;
@@ -146,7 +84,7 @@ static void load_packets(struct planner *planner, struct stage *stage, uint32_t 
 static void lane_shares(const struct planner *planner, uint32_t most_out, uint32_t most_in,
                         double *before, double *behind)
 {
-    double n = planner->group.n, share = share_between(planner);
+    double n = planner->group.n, share = peal_peers_share(planner);
     switch (planner->request.collective) {
     case PEAL_ALLREDUCE:
         *behind = n;
@@ -189,13 +127,13 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
                                   .max_bytes = barrier               ? UINT64_MAX
                                                : runs_ahead(planner) ? AHEAD_BYTES_MAX
                                                                      : ONESHOT_BYTES_MAX,
-                                  .chunks = channels * blocks_of(planner),
+                                  .chunks = channels * peal_peers_blocks(planner),
                                   .lanes = channels,
                                   /* half are stamps */
                                   .slots = barrier ? 0
                                                    : 2ull * (runs_ahead(planner) ? PLAN_AHEAD : 2) *
                                                          width_of(planner) * channels,
-                                  .hop_share = share_between(planner) / channels};
+                                  .hop_share = peal_peers_share(planner) / channels};
     struct stage stage = {.levels = 1, .chain = 1};
     uint32_t most_out, most_in;
     double before, behind;
@@ -208,29 +146,14 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
     return peal_planner_add(planner, &candidate);
 }
 
-/* A slot has room for one packet of a call: not where a pair is listed twice. */
-static int has_slots(const struct planner *planner)
-{
-    uint64_t seen[ONESHOT_RANKS_MAX] = {0};
-    uint32_t from, to;
-    if (planner->request.collective != PEAL_SENDRECV)
-        return 1;
-    for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++) {
-        if (seen[from] >> to & 1)
-            return 0;
-        seen[from] |= 1ull << to;
-    }
-    return 1;
-}
-
 static peal_status enumerate(struct planner *planner)
 {
     const struct group *group = &planner->group;
     uint32_t asked = planner->request.channels;
     int copied = planner->corner == CORNER_COPY; /* copy engines make no packets */
-    if (group->n < 2 || group->n > ONESHOT_RANKS_MAX || group->nhosts > 1 || !group->direct_hosts ||
+    if (group->n < 2 || group->n > PEERS_MAX || group->nhosts > 1 || !group->direct_hosts ||
         (copied && !peal_plan_collective(planner->request.collective)->reduces) ||
-        !has_slots(planner))
+        !peal_peers_once(planner))
         return PEAL_OK;
     for (uint32_t channels = asked ? asked : 1; channels <= CHANNELS_MAX;
          channels = asked ? UINT32_MAX : channels * 2) {
@@ -244,8 +167,8 @@ static peal_status enumerate(struct planner *planner)
 static void prepare(struct build *b, const struct candidate *candidate)
 {
     peal_collective collective = b->plan->collective;
-    int signals = from_root(collective) || to_root(collective) || collective == PEAL_SENDRECV ||
-                  collective == PEAL_BARRIER;
+    int signals = peal_from_root(collective) || peal_to_root(collective) ||
+                  collective == PEAL_SENDRECV || collective == PEAL_BARRIER;
     b->plan->ahead = runs_ahead(b->planner);
     b->plan->nsems = (uint16_t)(signals && !b->plan->ahead ? candidate->channels : 0);
     b->plan->nchunks = candidate->chunks;
@@ -269,7 +192,7 @@ static uint32_t chunk_of(const struct oneshot *o, uint32_t block)
 static struct plan_operand slot_of(const struct oneshot *o, uint32_t rank, uint32_t from)
 {
     return peal_op_slot(rank, PLAN_BUF_PACKET, o->channel,
-                        from_root(o->b->plan->collective) ? 0 : from);
+                        peal_from_root(o->b->plan->collective) ? 0 : from);
 }
 
 static void move(const struct oneshot *o, uint32_t chunk, struct plan_operand src,
@@ -280,7 +203,7 @@ static void move(const struct oneshot *o, uint32_t chunk, struct plan_operand sr
 
 static void send_to_all(const struct oneshot *o, uint32_t chunk)
 {
-    struct plan_operand dst[ONESHOT_RANKS_MAX], in = peal_op_user(o->self, PLAN_BUF_IN, chunk);
+    struct plan_operand dst[PEERS_MAX], in = peal_op_user(o->self, PLAN_BUF_IN, chunk);
     for (uint32_t i = 1; i < o->n; i++)
         dst[i - 1] = slot_of(o, (o->self + i) % o->n, o->self);
     peal_build_move(o->b, chunk, 1, &in, o->n - 1, dst, PEAL_ENGINE_SM, 0);
@@ -289,7 +212,7 @@ static void send_to_all(const struct oneshot *o, uint32_t chunk)
 /* All ranks fold in rank order: the same bits everywhere. */
 static void fold(const struct oneshot *o, uint32_t chunk)
 {
-    struct plan_operand src[ONESHOT_RANKS_MAX], out = peal_op_user(o->self, PLAN_BUF_OUT, chunk);
+    struct plan_operand src[PEERS_MAX], out = peal_op_user(o->self, PLAN_BUF_OUT, chunk);
     for (uint32_t i = 0; i < o->n; i++)
         src[i] = i == o->self ? peal_op_user(o->self, PLAN_BUF_IN, chunk) : slot_of(o, o->self, i);
     peal_build_move(o->b, chunk, o->n, src, 1, &out, PEAL_ENGINE_SM, 1);
@@ -395,7 +318,7 @@ static void sendrecv(const struct oneshot *o)
 /* In each channel, which is proven by itself. */
 static void tell_others(const struct oneshot *o)
 {
-    uint64_t peers = peers_of(o->b->planner, o->self, 0);
+    uint64_t peers = peal_peers(o->b->planner, o->self, 0);
     for (uint32_t i = 1; i < o->n; i++) {
         uint32_t to = (o->self + i) % o->n;
         if (!(peers >> to & 1))
@@ -405,7 +328,7 @@ static void tell_others(const struct oneshot *o)
 
 static void hear_others(const struct oneshot *o)
 {
-    uint64_t peers = peers_of(o->b->planner, o->self, 1);
+    uint64_t peers = peal_peers(o->b->planner, o->self, 1);
     peal_build_section(o->b, 2);
     for (uint32_t i = 1; i < o->n; i++) {
         uint32_t from = (o->self + i) % o->n;

@@ -779,4 +779,20 @@ struct tree_part {
 };
 void peal_tree_lanes(struct build *b, const struct tree_part *part);
 
+/* ---- peers.c: who has something for whom, of at most PEERS_MAX ranks */
+
+#define PEERS_MAX 64u
+
+int peal_from_root(peal_collective collective);
+int peal_to_root(peal_collective collective);
+/* The share of the message that goes from one rank to another. */
+double peal_peers_share(const struct planner *planner);
+/* Of the message, all pairs of a list included. */
+uint32_t peal_peers_blocks(const struct planner *planner);
+/* The other ranks for which a rank has something (into: that have something for it), a bit each. */
+uint64_t peal_peers(const struct planner *planner, uint32_t rank, int into);
+uint32_t peal_peers_count(uint64_t peers);
+/* 0: a pair is listed twice. */
+int peal_peers_once(const struct planner *planner);
+
 #endif

@@ -104,30 +104,6 @@ struct cost_base {
     struct traffic traffic;     /* of messages, not of loads or of stores to many at once */
 };
 
-static int to_root(peal_collective collective)
-{
-    return collective == PEAL_REDUCE || collective == PEAL_GATHER;
-}
-
-static int from_root(peal_collective collective)
-{
-    return collective == PEAL_BROADCAST || collective == PEAL_SCATTER;
-}
-
-/* The share of the message that goes from one rank to another. */
-static double share_between(const struct planner *planner)
-{
-    switch (planner->request.collective) {
-    case PEAL_BROADCAST:
-    case PEAL_REDUCE:
-        return 1;
-    case PEAL_BARRIER:
-        return 0;
-    default: /* the message of an alltoall is one rank's N blocks */
-        return 1.0 / planner->group.n;
-    }
-}
-
 /* 1: one step stores to all, or loads from all. */
 static int fused(peal_collective collective)
 {
@@ -166,16 +142,16 @@ static void load_pair(struct planner *planner, struct cost_base *base, uint32_t 
     struct hop hop;
     peal_planner_hop(planner, from, to, &hop);
     add_gap(gaps, &hop);
-    peal_planner_load(planner, &hop, share_between(planner), hop.scale);
+    peal_planner_load(planner, &hop, peal_peers_share(planner), hop.scale);
     int async = peal_plan_engine_async(hop.engine);
-    double pair_us = share_between(planner) / (hop.path.beta_gbs * hop.scale * 1e3);
+    double pair_us = peal_peers_share(planner) / (hop.path.beta_gbs * hop.scale * 1e3);
     double *alpha = async ? &base->other_us : &base->direct_us;
     base->pair_us = larger(base->pair_us, pair_us);
     *alpha = larger(*alpha, hop.alpha_us);
     base->one_us = larger(base->one_us, hop.gap_us);
     base->others |= async ? 1 : 0;
     if (async || !fused(planner->request.collective))
-        peal_traffic_add(&base->traffic, from, &hop, 1, share_between(planner));
+        peal_traffic_add(&base->traffic, from, &hop, 1, peal_peers_share(planner));
     base->senders += peal_group_host(&planner->group, from) != peal_group_host(&planner->group, to);
 }
 
@@ -199,7 +175,7 @@ static void count_root_gaps(struct planner *planner, struct cost_base *base)
 static void set_shares(const struct planner *planner, struct cost_base *base)
 {
     peal_collective collective = planner->request.collective;
-    double share = share_between(planner), folded = (planner->group.n + 1) / 2.0 * share;
+    double share = peal_peers_share(planner), folded = (planner->group.n + 1) / 2.0 * share;
     if (collective == PEAL_ALLGATHER || collective == PEAL_BROADCAST)
         base->lane_share = (2 + base->stores) / 2.0 * share;
     else if (collective == PEAL_REDUCE_SCATTER || collective == PEAL_REDUCE)
@@ -220,7 +196,7 @@ static void load_pairs(struct planner *planner, struct cost_base *base)
 {
     peal_collective collective = planner->request.collective;
     uint32_t n = planner->group.n, root = planner->request.root;
-    int in = to_root(collective), out = from_root(collective);
+    int in = peal_to_root(collective), out = peal_from_root(collective);
     for (uint32_t r = out ? root : 0; r < (out ? root + 1 : n); r++) {
         struct gaps gaps = {0, 0, 0};
         for (uint32_t to = in ? root : 0; to < (in ? root + 1 : n); to++)
@@ -333,14 +309,14 @@ static uint64_t window_bytes(const struct planner *planner, uint32_t window)
     double room = (mib > 0 ? mib : SWITCH_BUFFER_MIB) * 1048576.0 / SWITCH_PORTS;
     if (window < 2)
         return UINT64_MAX;
-    return (uint64_t)(room / ((window - 1.0) * share_between(planner)));
+    return (uint64_t)(room / ((window - 1.0) * peal_peers_share(planner)));
 }
 
 static peal_status add_windows(struct planner *planner, const struct candidate *all,
                                uint32_t senders)
 {
     uint32_t asked = planner->request.incast;
-    if (!to_root(planner->request.collective) || senders < 2 || asked >= senders)
+    if (!peal_to_root(planner->request.collective) || senders < 2 || asked >= senders)
         return peal_planner_add(planner, all);
     struct candidate candidate = *all;
     candidate.max_bytes = window_bytes(planner, senders);
@@ -376,7 +352,7 @@ static peal_status add_channels(struct planner *planner, const struct cost_base 
         return PEAL_OK;
     candidate.channels = candidate.lanes = channels;
     candidate.chunks = (uint32_t)chunks;
-    candidate.hop_share = share_between(planner) / channels;
+    candidate.hop_share = peal_peers_share(planner) / channels;
     if (collective->reduces && (!group->direct_hosts || group->nhosts > 1))
         candidate.slots = 2ull * (group->n - 1) * channels;
     peal_traffic_stage(&base->traffic, channels, data);
@@ -412,7 +388,7 @@ static int too_many(const struct planner *planner)
     peal_collective collective = planner->request.collective;
     int asked = planner->algorithm == ALGO_DIRECT || collective == PEAL_ALLTOALL ||
                 collective == PEAL_ALLTOALLV;
-    if (to_root(collective) || from_root(collective) || collective == PEAL_BARRIER ||
+    if (peal_to_root(collective) || peal_from_root(collective) || collective == PEAL_BARRIER ||
         collective == PEAL_SENDRECV)
         return 0;
     return planner->group.n > (asked ? PAIRS_RANKS_MAX : PAIRS_RANKS_EASY);

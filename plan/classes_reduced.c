@@ -173,6 +173,6 @@ peal_status peal_reduced_prove(struct classes *c, const struct peal_plan *plan, 
                                const struct verify_orders *orders)
 {
     struct teller teller = {c->out, prefix, members, stride};
-    struct verify_out out = {c->out->row, tell, &teller, 0};
+    struct verify_out out = {.row = c->out->row, .found = tell, .user = &teller};
     return peal_verify_schedule(plan, c->trips, orders, NULL, &out, &c->proof);
 }

@@ -13,14 +13,17 @@ void peal_verify_find(struct verify_out *out, const char *kind, int64_t rank, in
                       int64_t step, const char *format, ...)
 {
     out->findings++;
-    if (!out->found || out->findings > VERIFY_FINDINGS_MAX)
+    if (out->findings > (out->found ? VERIFY_FINDINGS_MAX : 1u))
         return;
     peal_finding finding = {sizeof finding, kind, out->row, rank, lane, step, {0}};
     va_list args;
     va_start(args, format);
     vsnprintf(finding.text, sizeof finding.text, format, args);
     va_end(args);
-    out->found(out->user, &finding);
+    if (out->findings == 1)
+        peal_copy_text(out->first, sizeof out->first, finding.text);
+    if (out->found)
+        out->found(out->user, &finding);
 }
 
 static uint32_t deepest(const struct peal_plan *plan)
@@ -218,7 +221,7 @@ static peal_status prove_whole(const struct peal_plan *plan, uint32_t row, peal_
                                void *user, struct verify_past *past, struct plan_proof *proof,
                                peal_diag *diag)
 {
-    struct verify_out out = {row, found, user, 0};
+    struct verify_out out = {.row = row, .found = found, .user = user};
     struct plan_proof done = {.executed = plan->nranks};
     peal_status status = peal_verify_check(plan, &out);
     if (status == PEAL_OK)
@@ -229,8 +232,9 @@ static peal_status prove_whole(const struct peal_plan *plan, uint32_t row, peal_
     if (proof)
         *proof = done;
     if (out.findings)
-        return peal_fail(diag, PEAL_ERR_UNPROVEN, "plan %s for %u ranks: %u finding%s",
-                         plan->algorithm, plan->nranks, out.findings, out.findings == 1 ? "" : "s");
+        return peal_fail(diag, PEAL_ERR_UNPROVEN,
+                         "plan %s for %u ranks: %u finding%s, the first: %s", plan->algorithm,
+                         plan->nranks, out.findings, out.findings == 1 ? "" : "s", out.first);
     return PEAL_OK;
 }
 
@@ -299,7 +303,7 @@ static peal_status prove_row(struct rows *rows, uint32_t row, peal_diag *diag)
     const struct peal_plan *plan = rows->table->rows[row].plan;
     struct plan_proof *proof = &rows->proofs[row];
     uint32_t other = stand_in(rows->table, row);
-    struct verify_out out = {row, NULL, NULL, 0};
+    struct verify_out out = {.row = row, .found = NULL, .user = NULL};
     if (other != row && !rows->proofs[other].findings) {
         peal_status status = peal_verify_check(plan, &out);
         if (status != PEAL_OK)

@@ -112,9 +112,10 @@ static peal_status conclude(const struct classes *c, struct plan_proof *proof, p
         proof->classes = c->proof.classes ? c->proof.classes : 1;
     }
     if (c->out->findings)
-        return peal_fail(diag, PEAL_ERR_UNPROVEN, "plan %s for %u ranks: %u finding%s",
-                         c->head->algorithm, c->head->nranks, c->out->findings,
-                         c->out->findings == 1 ? "" : "s");
+        return peal_fail(diag, PEAL_ERR_UNPROVEN,
+                         "plan %s for %u ranks: %u finding%s, the first: %s", c->head->algorithm,
+                         c->head->nranks, c->out->findings, c->out->findings == 1 ? "" : "s",
+                         c->out->first);
     return PEAL_OK;
 }
 
@@ -122,7 +123,7 @@ peal_status peal_verify_by_classes(const struct plan_source *source, uint32_t ro
                                    peal_finding_fn found, void *user, struct plan_proof *proof,
                                    peal_diag *diag)
 {
-    struct verify_out out = {row, found, user, 0};
+    struct verify_out out = {.row = row, .found = found, .user = user};
     struct classes c = {.source = source,
                         .head = source->head,
                         .ctx = source->head->ctx,

@@ -21,7 +21,7 @@ static peal_status check_plan(const struct peal_plan *plan, uint32_t row, peal_d
     const struct plan_slice slice = {
         .program = plan->ranks[0], .nlinks = plan->nlinks, .links = plan->links};
     peal_finding first = {.text = {0}};
-    struct verify_out out = {row, keep_first, &first, 0};
+    struct verify_out out = {.row = row, .found = keep_first, .user = &first};
     uint32_t *signals_to = peal_calloc(plan->ctx, plan->nranks, sizeof *signals_to);
     if (!signals_to)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
