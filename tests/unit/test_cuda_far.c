@@ -14,8 +14,10 @@
 #include <sys/wait.h>
 
 #define HELD 6u /* kinds of things that the stand-in counts */
-#define TIMEOUT_MS 500u
+#define TIMEOUT_MS                                                                                 \
+    500u               /* of ranks whose driver fails; what is left of a joining may last as long */
 #define GRACE_MS 1500u /* on a busy machine */
+#define LONG_MS 10000u /* of those that lose the other one: they hear of it much sooner */
 #define CALLS 2u
 #define NTH_MAX 2000u
 #define TEXT 512u
@@ -100,6 +102,7 @@ static struct {
     peal_meeting *meeting;
     const char *rdma;
     uint32_t queues;
+    uint32_t timeout_ms;
     pthread_barrier_t meet;
     int alone; /* the other rank is another process */
 } job;
@@ -125,7 +128,7 @@ static void join(struct far_rank *self)
     params.host = self->number ? "right" : "left";
     params.sockets = 2;
     params.heap_bytes = 1 << 16;
-    params.timeout_ms = TIMEOUT_MS;
+    params.timeout_ms = job.timeout_ms;
     params.rdma = job.rdma;
     device.device = self->number;
     device.heap_bytes = FAKE_LARGE;
@@ -183,11 +186,12 @@ static void *rank_body(void *user)
     return NULL;
 }
 
-static void begin_job(const char *rdma, uint32_t queues)
+static void begin_job(const char *rdma, uint32_t queues, uint32_t timeout_ms)
 {
     memset(&job, 0, sizeof job);
     job.rdma = rdma;
     job.queues = queues;
+    job.timeout_ms = timeout_ms;
     if (peal_meeting_open(ctx, NULL, 0, NULL, &job.meeting, &job.id) != PEAL_OK)
         ck_abort_msg("no meeting");
 }
@@ -268,7 +272,7 @@ static int sweep_one(const struct way *way, uint32_t nth)
     struct left before = look();
     if (peal_cuda_open(ctx, fake_path(), &diag, &cuda) != PEAL_OK)
         ck_abort_msg("%s", diag.text);
-    begin_job(way->rdma, way->queues);
+    begin_job(way->rdma, way->queues, way->cuts ? LONG_MS : TIMEOUT_MS);
     (void)pthread_barrier_init(&job.meet, NULL, RANKS);
     stand_in.do_at(nth, way->cuts ? cut_network : NULL);
     for (uint32_t r = 0; r < RANKS; r++) {
@@ -347,7 +351,7 @@ static int die_at(uint32_t nth)
     peal_diag diag = PEAL_DIAG_INIT;
     int how = 0;
     struct left before = look();
-    begin_job("off", 2);
+    begin_job("off", 2, LONG_MS);
     job.alone = 1;
     pid_t pid = start_other(nth);
     if (pid < 0 || peal_cuda_open(ctx, fake_path(), &diag, &rank.cuda) != PEAL_OK)
