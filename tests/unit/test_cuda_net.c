@@ -76,22 +76,29 @@ static peal_table *table_of(peal_fabric *fabric, peal_collective collective, int
     return table;
 }
 
-/* One slot, whose tiles go out to all before the next one is in it. */
-static const char slots_text[] =
-    "peal-table 1 plan broadcast ranks 4 root 0 bytes 8..8388608 algorithm slots channels 1 chunks "
-    "1 "
-    "tile 4096 semaphores 2 region scratch width 1 depth 1 slot 4096 "
-    "link r0 -> r2 net link r0 -> r1 nvlink direct link r0 -> r3 net "
-    "link r1 -> r0 nvlink direct link r2 -> r0 net link r3 -> r0 net "
+/* One slot, whose tiles go out to all before the next one is in it; and, of large messages, what is
+ * sent from where the caller has it, of which the sender awaits no more than that it is read. */
+#define BROADCAST_LINKS                                                                            \
+    "link r0 -> r2 net link r0 -> r1 nvlink direct link r0 -> r3 net "                             \
+    "link r1 -> r0 nvlink direct link r2 -> r0 net link r3 -> r0 net "                             \
     "rank 0 host 0 lane pre wait r1.0 wait r2.0 wait r3.0 body "
-    "copy c0: in[0] -> s0[0] ce e0 await e0 delivered "
-    "put c0: s0[0] -> r2.out[0]@1 rdma e1 signal r2.1 rdma after e1 "
-    "put c0: s0[0] -> r3.out[0]@3 rdma e3 signal r3.1 rdma after e3 "
-    "put c0: s0[0] -> r1.out[0]@2 ce e2 signal r1.1 ce after e2 "
-    "await e3 free await e1 free await e2 delivered copy c0: in[0] -> out[0] ce e4 "
-    "await e4 delivered rank 1 host 0 lane pre signal r0.0 ce body wait r0.1 "
-    "rank 2 host 1 lane pre signal r0.0 rdma body wait r0.1 "
-    "rank 3 host 1 lane pre signal r0.0 rdma body wait r0.1";
+#define BROADCAST_END                                                                              \
+    "copy c0: in[0] -> out[0] ce e4 await e4 delivered "                                           \
+    "rank 1 host 0 lane pre signal r0.0 ce body wait r0.1 "                                        \
+    "rank 2 host 1 lane pre signal r0.0 rdma body wait r0.1 "                                      \
+    "rank 3 host 1 lane pre signal r0.0 rdma body wait r0.1"
+#define BROADCAST_FROM(place)                                                                      \
+    "put c0: " place " -> r2.out[0]@1 rdma e1 signal r2.1 rdma after e1 "                          \
+    "put c0: " place " -> r3.out[0]@3 rdma e3 signal r3.1 rdma after e3 "                          \
+    "put c0: " place " -> r1.out[0]@2 ce e2 signal r1.1 ce after e2 "                              \
+    "await e3 free await e1 free await e2 delivered "
+#define LARGE 1000000u /* bytes */
+static const char broadcasts_text[] =
+    "peal-table 1 plan broadcast ranks 4 root 0 bytes 8..999999 algorithm slots channels 1 "
+    "chunks 1 tile 4096 semaphores 2 region scratch width 1 depth 1 slot 4096 " BROADCAST_LINKS
+    "copy c0: in[0] -> s0[0] ce e0 await e0 delivered " BROADCAST_FROM("s0[0]") BROADCAST_END
+    " plan broadcast ranks 4 root 0 bytes 1000000..8388608 algorithm straight channels 1 chunks 1 "
+    "semaphores 2 " BROADCAST_LINKS BROADCAST_FROM("in[0]") BROADCAST_END;
 
 static int64_t blocks; /* before a test */
 
@@ -111,12 +118,12 @@ static void plan_all(int zero_sm, int posted)
     }
     peal_fabric_destroy(fabric);
     if (zero_sm) {
-        peal_table *slots;
-        ck_assert_msg(peal_table_assemble(ctx, slots_text, sizeof slots_text - 1, "slots", &diag,
-                                          &slots) == PEAL_OK,
+        peal_table *broadcasts;
+        ck_assert_msg(peal_table_assemble(ctx, broadcasts_text, sizeof broadcasts_text - 1,
+                                          "broadcasts", &diag, &broadcasts) == PEAL_OK,
                       "%s", diag.text);
-        ck_assert_int_eq(peal_table_join(team.table, slots, NULL), PEAL_OK);
-        peal_table_destroy(slots);
+        ck_assert_int_eq(peal_table_join(team.table, broadcasts, NULL), PEAL_OK);
+        peal_table_destroy(broadcasts);
     }
     ck_assert_int_eq(peal_table_verify(team.table, NULL, NULL, NULL, NULL), PEAL_OK);
 }
@@ -619,11 +626,11 @@ static void zero_replay_body(struct member *self)
     replay(self, calls, 2, 2);
 }
 
-/* What went out of pinned memory may be written again at once; the call is over when it is known to
- * be in place. */
+/* What goes out of pinned memory is free at once, and that is all its step waits for; the call is
+ * over when it is known to be in place. */
 static void zero_placed_body(struct member *self)
 {
-    static const struct what what = {PEAL_ALLGATHER, 5000, 1, ZERO_SM};
+    static const struct what what = {PEAL_BROADCAST, LARGE / 4 + 1, 1, ZERO_SM};
     peal_diag diag = PEAL_DIAG_INIT;
     call_once(self, what);
     (void)pthread_barrier_wait(&team.meet);
