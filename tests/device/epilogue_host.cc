@@ -29,7 +29,8 @@ float input(uint32_t rank, int call, int matrix, int at)
            4;
 }
 
-// What a rank has. The arena's symmetric part: partial products by turns, then the flags.
+// What a rank has. The arena's symmetric part: two flags, partial products by turns, and what is
+// shown to those who load.
 template <typename T> struct rank_memory {
     std::vector<uint64_t> arena;
     std::vector<T> a[calls], b[calls], part, out[calls], rows[calls];

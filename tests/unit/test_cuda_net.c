@@ -741,6 +741,29 @@ START_TEST(test_zero_after)
 }
 END_TEST
 
+/* A device that sees a NIC's writes out of order: by RDMA where its streams can flush. */
+static void unordered_body(struct member *self)
+{
+    peal_cuda_comm_info info = info_of(self);
+    int flushes = getenv("FAKECUDA_FLUSH") != NULL;
+    SAY(self, info.links_rdma == (flushes ? 8 : 0) && info.links_tcp == (flushes ? 0 : 8),
+        "links: %u, %u", info.links_rdma, info.links_tcp);
+    SAY(self, flushes || strstr(info.why, "in their order"), "why: %s", info.why);
+    call_once(self, (struct what){PEAL_ALLGATHER, 4099, 1, ZERO_SM});
+}
+
+START_TEST(test_zero_unordered)
+{
+    (void)setenv("FAKECUDA_RDMA_ORDER", "0", 1);
+    if (_i)
+        (void)setenv("FAKECUDA_FLUSH", "1", 1);
+    team.zero_sm = 1;
+    run(unordered_body, NULL, 1, 60000);
+    (void)unsetenv("FAKECUDA_RDMA_ORDER");
+    (void)unsetenv("FAKECUDA_FLUSH");
+}
+END_TEST
+
 /* ---- posted to NICs by kernels: a pair for each lane and peer, joined with the one over there */
 
 static void posted_body(struct member *self)
@@ -884,6 +907,7 @@ int main(void)
     tcase_add_test(tests, test_zero_broken);
     tcase_add_test(tests, test_zero_placed);
     tcase_add_test(tests, test_zero_after);
+    tcase_add_loop_test(tests, test_zero_unordered, 0, 2);
     suite_add_tcase(suite, tests);
     tests = tcase_create("posted");
     tcase_add_unchecked_fixture(tests, set_up_posted, tear_down);
