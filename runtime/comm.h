@@ -552,6 +552,8 @@ peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocke
 /* The same for a caller who has other things to do. */
 peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag);
 uint64_t rt_pid_space(void);
+/* What has become of another rank, but for one that is stopped or silent; RT_FINE. */
+enum rt_reason rt_fate(const struct peal_comm *comm, uint32_t rank);
 
 /* ---- */
 static inline int rt_world_failed(const struct peal_comm *comm)

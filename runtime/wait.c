@@ -225,6 +225,12 @@ static enum rt_reason fate_of(const struct peal_comm *comm, uint32_t rank, enum 
     return RT_FINE;
 }
 
+enum rt_reason rt_fate(const struct peal_comm *comm, uint32_t rank)
+{
+    enum rt_reason quiet;
+    return fate_of(comm, rank, &quiet);
+}
+
 /* One that has returned from this call, and then ended, is missed by nobody in it. */
 static enum rt_reason missed(const struct peal_comm *comm, uint32_t rank, enum rt_reason *quiet)
 {

@@ -13,8 +13,23 @@
 
 #include <peal/peal_cuda.h>
 
+/* peal's tests run all of it on a host, too, in words of their own for what is CUDA's. */
+#if defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+__device__ __forceinline__ void peal_raise(uint64_t *at)
+{
+    asm volatile("red.release.sys.global.add.u64 [%0], 1;" ::"l"(at) : "memory");
+}
+
+__device__ __forceinline__ uint64_t peal_seen(const uint64_t *at)
+{
+    uint64_t value;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+    return value;
+}
+#endif
 
 /* Where `rank` has what lies at `mine` here; this rank reaches it by loads and stores. */
 template <typename T>
@@ -47,10 +62,8 @@ __device__ inline void peal_put(const peal_cuda_window &window, T *to, const T *
 __device__ inline void peal_signal(const peal_cuda_window &window, uint64_t *flag, uint32_t rank)
 {
     __syncthreads();
-    if (threadIdx.x != 0)
-        return;
-    uint64_t *there = peal_at(window, flag, rank);
-    asm volatile("red.release.sys.global.add.u64 [%0], 1;" ::"l"(there) : "memory");
+    if (threadIdx.x == 0)
+        peal_raise(peal_at(window, flag, rank));
 }
 
 /* A block waits until this rank's `flag` has come to `count`; behind it all threads see what the
@@ -58,12 +71,8 @@ __device__ inline void peal_signal(const peal_cuda_window &window, uint64_t *fla
  * of its own, not in its arguments. */
 __device__ inline void peal_wait(const uint64_t *flag, uint64_t count)
 {
-    if (threadIdx.x == 0) {
-        uint64_t seen;
-        do
-            asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(seen) : "l"(flag) : "memory");
-        while (static_cast<int64_t>(seen - count) < 0);
-    }
+    while (threadIdx.x == 0 && static_cast<int64_t>(peal_seen(flag) - count) < 0)
+        continue;
     __syncthreads();
 }
 

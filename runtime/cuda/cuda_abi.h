@@ -38,11 +38,15 @@ typedef void *cu_handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction, 
 #define CU_ATTR_MINOR 76
 #define CU_ATTR_VMM 102
 #define CU_ATTR_FD 103
+#define CU_ATTR_FLUSH 98     /* CU_WAIT_FLUSH is known */
 #define CU_ATTR_RDMA_VMM 110 /* GPUDirect RDMA with CUDA VMM */
+#define CU_ATTR_RDMA_ORDER 118
 #define CU_ATTR_MEM_OPS_64 122
 #define CU_ATTR_DMA_BUF 124
 #define CU_ATTR_FABRIC 128
 #define CU_ATTR_MULTICAST 132
+
+#define CU_RDMA_ORDER_OWNER 100 /* writes of NICs need no flush for the device they are made to */
 
 /* CUdevice_P2PAttribute */
 #define CU_P2P_ACCESS 2
@@ -57,6 +61,8 @@ typedef void *cu_handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction, 
 #define CU_REGISTER_IO 4u
 #define CU_IPC_LAZY_PEER 1u
 #define CU_WAIT_GEQ 0u
+#define CU_WAIT_EQ 1u
+#define CU_WAIT_FLUSH (1u << 30) /* what was written before the word is seen behind the wait */
 #define CU_CAPTURE_NONE 0
 #define CU_CAPTURE_RELAXED 2
 #define CU_FUNC_DYNAMIC_SHARED 8 /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
@@ -133,7 +139,6 @@ struct cu_copy_attributes {
     X(driver_version, cuDriverGetVersion, (int *))                                                 \
     X(error_name, cuGetErrorName, (cu_result, const char **))                                      \
     X(device_count, cuDeviceGetCount, (int *))                                                     \
-    X(device_get, cuDeviceGet, (cu_device *, int))                                                 \
     X(device_name, cuDeviceGetName, (char *, int, cu_device))                                      \
     X(device_attribute, cuDeviceGetAttribute, (int *, int, cu_device))                             \
     X(device_busid, cuDeviceGetPCIBusId, (char *, int, cu_device))                                 \
@@ -165,7 +170,6 @@ struct cu_copy_attributes {
     X(event_create, cuEventCreate, (cu_handle *, unsigned))                                        \
     X(event_destroy, cuEventDestroy_v2, (cu_handle))                                               \
     X(event_record, cuEventRecord, (cu_handle, cu_handle))                                         \
-    X(event_query, cuEventQuery, (cu_handle))                                                      \
     X(module_load, cuModuleLoadData, (cu_handle *, const void *))                                  \
     X(module_unload, cuModuleUnload, (cu_handle))                                                  \
     X(module_function, cuModuleGetFunction, (cu_handle *, cu_handle, const char *))                \

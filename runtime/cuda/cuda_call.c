@@ -140,7 +140,7 @@ static peal_status enqueue(struct peal_cuda_comm *comm, const peal_cuda_call *ca
     struct cuda_buffers buffers = {.in = (uintptr_t)call->in, .out = (uintptr_t)call->out};
     PEAL_TRY(cuda_stage(comm, asked->row, asked->stages, &buffers, stream, diag));
     if (asked->zero)
-        PEAL_TRY(cuda_zero_call(comm, asked->row, &buffers, stream, diag));
+        PEAL_TRY(cuda_zero_call(comm, asked->row, asked->in_place, &buffers, stream, diag));
     else
         PEAL_TRY(launch(comm, call, asked, &buffers, stream, diag));
     return cuda_unstage(comm, asked->row, &buffers, stream, diag);

@@ -53,12 +53,24 @@ static peal_status take_params(struct peal_cuda_comm *comm, const peal_cuda_para
     return PEAL_OK;
 }
 
+/* Data, and behind it a word: seen in that order by the device that both are written to, else only
+ * behind a flush, which waits of streams may do and loads of kernels do not. */
+static void choose_flush(struct peal_cuda_comm *comm)
+{
+    comm->ordered =
+        cuda_attribute(comm->cuda, comm->device, CU_ATTR_RDMA_ORDER) >= CU_RDMA_ORDER_OWNER;
+    comm->wait_flags = CU_WAIT_GEQ;
+    if (!comm->ordered && cuda_attribute(comm->cuda, comm->device, CU_ATTR_FLUSH))
+        comm->wait_flags |= CU_WAIT_FLUSH;
+}
+
 /* What it finds the other ranks are told. */
 static peal_status take_device(struct peal_cuda_comm *comm, peal_diag *diag)
 {
     comm->about.size = sizeof comm->about;
     PEAL_TRY(peal_cuda_device(comm->cuda, comm->device, diag, &comm->about));
     PEAL_TRY(choose_share(comm, diag));
+    choose_flush(comm);
     return CUDA_DO(comm->cuda, diag, context_retain, &comm->context, (cu_device)comm->device);
 }
 
@@ -93,18 +105,19 @@ static peal_status make_arena(struct peal_cuda_comm *comm, const peal_table *tab
                            handle_types(comm), &comm->arena, diag);
 }
 
-/* The port, and behind it the words. */
+/* The port, behind it the words, and room for what the barriers' cells hold. */
 static peal_status make_port(struct peal_cuda_comm *comm, peal_diag *diag)
 {
     void *pinned = NULL;
     uint64_t words = aligned(dev_port_bytes(comm->nranks, comm->layout.nsems));
-    comm->port_bytes = words + sizeof(struct cuda_words);
+    comm->port_bytes = words + sizeof(struct cuda_words) + 2 * sizeof(uint32_t) * comm->nranks;
     CUDA_TRY(comm->cuda, diag, host_alloc, &pinned, (size_t)comm->port_bytes,
              CU_HOST_PORTABLE | CU_HOST_MAPPED);
     memset(pinned, 0, (size_t)comm->port_bytes);
     comm->port = pinned;
     comm->port->bad_sender = DEV_NOBODY;
     comm->words = (struct cuda_words *)(void *)((char *)pinned + words);
+    comm->barriers = (uint32_t *)(void *)(comm->words + 1);
     CUDA_TRY(comm->cuda, diag, host_device, &comm->port_device, pinned, 0);
     comm->words_device = comm->port_device + words;
     return PEAL_OK;
@@ -128,6 +141,7 @@ static peal_status make_own(struct peal_cuda_comm *comm, const peal_table *table
     if (!comm->peers)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     comm->uses_groups = uses_groups(table, comm->rank);
+    PEAL_TRY(cuda_corner_make(comm, diag));
     PEAL_TRY(make_arena(comm, table, diag));
     PEAL_TRY(make_port(comm, diag));
     PEAL_TRY(cuda_kernel_make(comm, diag));
@@ -253,11 +267,8 @@ peal_status peal_cuda_comm_create(peal_cuda *cuda, peal_world *world, peal_table
 
 static void free_device(struct peal_cuda_comm *comm)
 {
-    cuda_far_free(comm);
-    cuda_part(comm);
     cuda_group_leave(comm);
     cuda_kernel_free(comm);
-    cuda_block_free(comm->cuda, &comm->arena);
     if (comm->port)
         (void)comm->cuda->call.host_free(comm->port);
 }
@@ -271,6 +282,9 @@ void peal_cuda_comm_destroy(peal_cuda_comm *comm)
     int entered = comm->context && cuda_enter(comm, NULL) == PEAL_OK;
     cuda_nic_free(comm);
     cuda_zero_free(comm, entered);
+    cuda_far_free(comm, entered);
+    cuda_part(comm, entered);
+    cuda_arena_free(comm);
     if (entered) {
         free_device(comm);
         cuda_leave(comm);

@@ -82,6 +82,7 @@ struct cuda_card {
     uint32_t device;
     uint32_t blocks; /* lanes of its largest program */
     struct cu_uuid uuid;
+    uint64_t handle;  /* of the arena's memory, in its own process */
     uint32_t group;   /* CUDA_GROUP_* */
     uint32_t nic_key; /* ibgda: of its arena */
     struct cuda_export memory;
@@ -98,10 +99,12 @@ enum cuda_reach {
 struct cuda_peer {
     enum cuda_reach reach;
     cu_ptr arena;       /* where this rank has it; 0: unreached */
-    int mine;           /* of this process: its addresses hold here */
+    int mine;           /* of this process: its addresses hold here, */
+    uint32_t device;    /* on this device */
+    cu_handle context;  /* and in this context, retained */
     uint64_t nic_arena; /* ibgda: what NICs call it */
     uint32_t nic_key;
-    struct cuda_block block; /* to be given back, if imported */
+    struct cuda_block block; /* imported, or the rank's own */
 };
 
 /* Copies of one step (cuda_copies.c). */
@@ -129,6 +132,8 @@ struct peal_cuda_comm {
     cu_handle context;
     peal_cuda_params params;
     peal_cuda_device_info about;
+    int ordered;         /* the device sees a NIC's writes in their order, */
+    uint32_t wait_flags; /* and of waits of streams for such: CU_WAIT_* */
 
     struct cuda_block arena;
     struct dev_layout layout;
@@ -165,8 +170,10 @@ struct peal_cuda_comm {
 
     struct cuda_zero_row *zero; /* by row of the table */
     uint32_t *counted;          /* zero-SM: signals of each semaphore so far in the call: those to
-                                   others [consumer][index], then waits [producer][index] */
+                                   others [consumer][index], then waits [producer][index], then of
+                                   how many signals the last of these went without */
     struct cuda_words *words;   /* pinned */
+    uint32_t *barriers;         /* pinned, for a look at the cells of both barriers */
     cu_ptr words_device;
     cu_handle queue[CUDA_QUEUES_MAX];      /* zero-SM: streams that copy */
     cu_handle forked[CUDA_QUEUES_MAX + 1]; /* events */
@@ -190,9 +197,34 @@ void cuda_leave(const struct peal_cuda_comm *comm);
 /* `status` and *diag say what this rank has made so far: all ranks get the same answer, and peers
  * are filled in. */
 peal_status cuda_meet(struct peal_cuda_comm *comm, peal_status status, peal_diag *diag);
-void cuda_part(struct peal_cuda_comm *comm);
+/* entered: with the context current; else what has contexts of its own. */
+void cuda_part(struct peal_cuda_comm *comm, int entered);
 /* The first rank's error, on all of them. */
 peal_status cuda_agree(struct peal_cuda_comm *comm, peal_status status, peal_diag *diag);
+
+/* Of a rank, where all ranks of its host find it: the first page of its part of the world's heap,
+ * which nothing else uses. */
+#define CUDA_CARD_ROOM 1024u
+struct cuda_corner {
+    _Atomic uint32_t stage; /* of exchanges. Nobody is more than one ahead, so two slots do; */
+    _Atomic uint32_t users; /* of the arena, in its process; 0: it has not been shown, or is gone */
+    _Atomic uint32_t bound; /* it is, to a multicast object */
+    uint32_t zero;
+    char slot[2][CUDA_CARD_ROOM];
+};
+_Static_assert(sizeof(struct cuda_corner) <= RT_PAGE, "a page");
+_Static_assert(sizeof(struct cuda_card) <= CUDA_CARD_ROOM, "a slot");
+struct cuda_corner *cuda_corner(const struct peal_comm *host, uint32_t rank);
+
+/* ---- cuda_arena.c: arenas of ranks of one process, and who gives them back */
+peal_status cuda_corner_make(struct peal_cuda_comm *comm, peal_diag *diag);
+/* Before others are told of it. */
+void cuda_arena_show(const struct peal_cuda_comm *comm);
+/* Uses another rank's arena until it leaves it. ERR_PEER: it is gone. */
+peal_status cuda_arena_take(struct peal_cuda_comm *comm, uint32_t rank,
+                            const struct cuda_card *card, peal_diag *diag);
+void cuda_arena_leave(struct peal_cuda_comm *comm, uint32_t rank);
+void cuda_arena_free(struct peal_cuda_comm *comm); /* leaves its own */
 
 /* ---- cuda_pass.c: descriptors between processes of a host */
 struct cuda_pass {
@@ -221,12 +253,13 @@ uint32_t cuda_group_card(const struct peal_cuda_comm *comm);
 peal_status cuda_group_check(const struct peal_cuda_comm *comm, const struct cuda_card *cards,
                              int *joins, peal_diag *diag);
 /* The first rank makes it; the others take it; all add their devices, and when all have, bind their
- * memory. cuda_group_leave ends whatever of it was done. */
+ * memory. cuda_group_leave gives the object back, when arenas have been unbound. */
 peal_status cuda_group_create(struct peal_cuda_comm *comm, struct cuda_export *to, int *fd,
                               peal_diag *diag);
 peal_status cuda_group_join(struct peal_cuda_comm *comm, const struct cuda_export *from, int fd,
                             peal_diag *diag);
 peal_status cuda_group_bind(struct peal_cuda_comm *comm, peal_diag *diag);
+void cuda_group_unbind(const struct peal_cuda_comm *comm, uint32_t device, size_t bytes);
 void cuda_group_leave(struct peal_cuda_comm *comm);
 
 /* ---- the kernel (cuda_kernel.c) */
@@ -306,7 +339,7 @@ void cuda_zero_free(struct peal_cuda_comm *comm, int entered);
 /* Whether the row can be run so; ERR_UNSUPPORTED says why not. */
 peal_status cuda_zero_check(const struct peal_cuda_comm *comm, const struct rt_row *row,
                             peal_diag *diag);
-peal_status cuda_zero_call(struct peal_cuda_comm *comm, struct rt_row *row,
+peal_status cuda_zero_call(struct peal_cuda_comm *comm, struct rt_row *row, int in_place,
                            const struct cuda_buffers *buffers, cu_handle stream, peal_diag *diag);
 /* What the cells of zero-SM calls take: 32 bits each, of the two barriers [producer], then of the
  * semaphores [producer][index]. */
@@ -352,9 +385,11 @@ void cuda_service_stop(struct peal_cuda_comm *comm);
 void cuda_read_report(const struct peal_cuda_comm *comm);
 
 /* ---- pinned words behind the port, written by streams: what zero-SM calls are at */
+enum { CUDA_IDLE, CUDA_ENTERS, CUDA_RUNS, CUDA_LEAVES };
 struct cuda_words {
-    _Atomic uint32_t busy; /* 1 from a call's begin to its end */
-    _Atomic uint32_t step; /* of the last one that has begun */
+    _Atomic uint32_t busy;   /* how far the call under way is; 0: there is none */
+    _Atomic uint32_t digest; /* of that one: what its ranks show each other when they enter */
+    _Atomic uint32_t step;   /* of the last one that has begun */
     /* To other hosts (cuda_zero_far.c): by the stream, */
     _Atomic uint64_t call; /* struct cuda_zero_program *; 0: between calls */
     _Atomic uint32_t rung[CUDA_QUEUES_MAX];

@@ -194,16 +194,16 @@ void cuda_far_count(const struct peal_cuda_comm *comm, uint32_t *rdma, uint32_t 
     *why = comm->far ? comm->far->why : "";
 }
 
-void cuda_far_free(struct peal_cuda_comm *comm)
+void cuda_far_free(struct peal_cuda_comm *comm, int entered)
 {
     struct cuda_far *far = comm->far;
     if (!far)
         return;
     rt_far_stop(comm->host); /* behind which nothing of it is read or lands */
     cuda_rdma_close(far);
-    cuda_land_free(far);
+    cuda_land_free(far, entered);
     cuda_zero_far_free(comm);
-    if (far->pinned)
+    if (entered && far->pinned)
         (void)comm->cuda->call.host_free(far->pinned);
     peal_free(comm->ctx, far->lines, (far->nlines ? far->nlines : 1) * sizeof *far->lines);
     peal_free(comm->ctx, far->line_of, comm->nranks * sizeof *far->line_of);

@@ -188,8 +188,9 @@ static inline uint32_t cuda_line_index(const struct cuda_far *far, const struct 
  * (`status`): all get one answer. */
 peal_status cuda_far_make(struct peal_cuda_comm *comm, const peal_table *table, peal_status status,
                           peal_diag *diag);
-/* Behind the service thread's end; the transport is stopped in it. */
-void cuda_far_free(struct peal_cuda_comm *comm);
+/* Behind the service thread's end; the transport is stopped in it. entered: with the context
+ * current; else what is the host's alone. */
+void cuda_far_free(struct peal_cuda_comm *comm, int entered);
 /* The comm has failed: nothing of it reaches this rank's memory any more. */
 void cuda_far_cut(struct cuda_far *far);
 /* A queue pair has failed and nothing explains it: the rank, and why. */
@@ -232,12 +233,14 @@ void cuda_zero_far_release(const struct peal_cuda_comm *comm);
 
 /* ---- cuda_far_land.c */
 peal_status cuda_land_make(struct cuda_far *far, peal_diag *diag);
-void cuda_land_free(struct cuda_far *far);
+void cuda_land_free(struct cuda_far *far, int entered);
 
 /* ---- cuda_far_rdma.c */
 /* Makes this rank's arena known to a device. */
 int cuda_rdma_arena(const struct peal_cuda_comm *comm, struct rdma_nic *nic,
                     struct rdma_region *region);
+/* NULL: what a NIC writes to this rank's memory is seen as it has to be; else why not. */
+const char *cuda_rdma_unordered(const struct peal_cuda_comm *comm);
 /* A device that knows the arena, and a queue pair for each line; far->nic stays NULL where not. */
 void cuda_rdma_open(struct cuda_far *far, const peal_table *table);
 /* Tells all ranks, and joins the pairs; lines that could not are by TCP. */

@@ -161,7 +161,7 @@ peal_status cuda_land_make(struct cuda_far *far, peal_diag *diag)
 }
 
 /* The transport's thread has ended. */
-void cuda_land_free(struct cuda_far *far)
+void cuda_land_free(struct cuda_far *far, int entered)
 {
     struct peal_cuda_comm *comm = far->comm;
     struct cuda_landing *self = far->landing;
@@ -169,11 +169,11 @@ void cuda_land_free(struct cuda_far *far)
         return;
     atomic_store_explicit(&comm->host->far->landing, NULL, memory_order_relaxed);
     size_t count = (size_t)comm->nranks * self->streams;
-    if (self->stream) {
+    if (entered && self->stream) {
         (void)comm->cuda->call.stream_synchronize(self->stream);
         (void)comm->cuda->call.stream_destroy(self->stream);
     }
-    if (self->pinned)
+    if (entered && self->pinned)
         (void)comm->cuda->call.host_free(self->pinned);
     for (size_t i = 0; self->rooms && i < count; i++)
         peal_free(comm->ctx, self->rooms[i].at, CUDA_PART);

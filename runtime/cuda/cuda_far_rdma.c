@@ -39,6 +39,12 @@ int cuda_rdma_arena(const struct peal_cuda_comm *comm, struct rdma_nic *nic,
            nic->ops->region(nic, (char *)(uintptr_t)arena->at, arena->bytes, region);
 }
 
+const char *cuda_rdma_unordered(const struct peal_cuda_comm *comm)
+{
+    int flushed = comm->params.zero_sm && comm->wait_flags & CU_WAIT_FLUSH;
+    return comm->ordered || flushed ? NULL : "the GPU does not see a NIC's writes in their order";
+}
+
 static int make_pairs(struct cuda_far *far)
 {
     for (uint32_t i = 0; i < far->nlines; i++) {
@@ -61,8 +67,10 @@ static struct rdma_nic *open_nic(struct cuda_far *far, const peal_table *table)
                            .entries = RDMA_SENDS + 1};
     if (!(comm->host->engines & 1u << PEAL_ENGINE_RDMA) || far->nlines == 0)
         return NULL;
-    if (peal_streq(job->rdma, "off")) {
-        peal_copy_text(far->why, sizeof far->why, "it was told not to");
+    const char *why =
+        peal_streq(job->rdma, "off") ? "it was told not to" : cuda_rdma_unordered(comm);
+    if (why) {
+        peal_copy_text(far->why, sizeof far->why, why);
         return NULL;
     }
     for (uint32_t r = 0; r < comm->rank; r++)

@@ -6,30 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SLOT 1024u
-
-/* Of ranks in a world that was not joined: the first page of each one's heap, at a place that all
- * know. Nobody is more than one exchange ahead, so two slots do. */
-struct corner {
-    _Atomic uint32_t stage;
-    uint32_t zero;
-    char slot[2][SLOT];
-};
-_Static_assert(sizeof(struct corner) <= RT_PAGE, "a page");
-_Static_assert(sizeof(struct cuda_card) <= SLOT, "a slot");
-
 /* ---- exchanging */
-
-static struct corner *corner_of(const struct peal_comm *host, uint32_t rank)
-{
-    return (struct corner *)(void *)(host->base + host->layout.heap +
-                                     host->layout.heap_bytes * rank);
-}
 
 static peal_status await_stage(struct peal_comm *host, uint32_t rank, uint32_t stage,
                                uint64_t deadline, peal_diag *diag)
 {
-    struct corner *corner = corner_of(host, rank);
+    struct cuda_corner *corner = cuda_corner(host, rank);
     while ((int32_t)(atomic_load_explicit(&corner->stage, memory_order_acquire) - stage) < 0) {
         if (rt_world_failed(host))
             return rt_failure_now(host, diag);
@@ -47,14 +29,14 @@ static peal_status exchange(struct peal_cuda_comm *comm, const void *mine, size_
     struct peal_comm *host = comm->host;
     if (host->world->job)
         return rt_job_exchange(host->world->job, mine, bytes, all, diag);
-    struct corner *own = corner_of(host, comm->rank);
+    struct cuda_corner *own = cuda_corner(host, comm->rank);
     uint32_t stage = atomic_load_explicit(&own->stage, memory_order_relaxed) + 1;
     uint64_t deadline = rt_now_ns() + (uint64_t)host->timeout_ms * 1000000u;
     memcpy(own->slot[stage & 1], mine, bytes);
     atomic_store_explicit(&own->stage, stage, memory_order_release);
     for (uint32_t r = 0; r < comm->nranks; r++) {
         PEAL_TRY(await_stage(host, r, stage, deadline, diag));
-        memcpy((char *)all + r * bytes, corner_of(host, r)->slot[stage & 1], bytes);
+        memcpy((char *)all + r * bytes, cuda_corner(host, r)->slot[stage & 1], bytes);
     }
     return PEAL_OK;
 }
@@ -113,31 +95,28 @@ static peal_status check_settings(const struct peal_cuda_comm *comm, const struc
 /* ---- reaching */
 
 /* Lets this rank's context reach plain memory of another device of this process. */
-static peal_status enable_peer(const struct peal_cuda_comm *comm, uint32_t device, peal_diag *diag)
+static peal_status enable_peer(const struct peal_cuda_comm *comm, cu_handle context,
+                               peal_diag *diag)
 {
-    cu_handle context;
-    CUDA_TRY(comm->cuda, diag, context_retain, &context, (cu_device)device);
     cu_result result = comm->cuda->call.enable_peer(context, 0);
-    (void)comm->cuda->call.context_release((cu_device)device);
     return result == CU_PEER_ACCESS_ALREADY_ENABLED
                ? PEAL_OK
                : cuda_check(comm->cuda, result, "enable_peer", diag);
 }
 
 static peal_status reach_here(struct peal_cuda_comm *comm, const struct cuda_card *card,
-                              struct cuda_peer *peer, peal_diag *diag)
+                              uint32_t rank, peal_diag *diag)
 {
-    struct cuda_block block = {.at = card->arena, .bytes = (size_t)card->memory.bytes};
+    struct cuda_peer *peer = &comm->peers[rank];
+    if (rank != comm->rank)
+        PEAL_TRY(cuda_arena_take(comm, rank, card, diag));
     peer->mine = 1;
     peer->arena = card->arena;
     if (card->device == comm->device || peer->reach != CUDA_DIRECT)
         return PEAL_OK;
     /* Of plain memory: the arena, and in any case the caller's buffers. */
-    PEAL_TRY(enable_peer(comm, card->device, diag));
-    if (!card->memory.types)
-        return PEAL_OK;
-    block.kind = CUDA_VMM;
-    return cuda_block_allow(comm->cuda, &block, comm->device, diag);
+    PEAL_TRY(enable_peer(comm, peer->context, diag));
+    return cuda_block_allow(comm->cuda, &peer->block, comm->device, diag);
 }
 
 /* Where loads and stores of this rank's device do not reach, it is mapped for its own device, whose
@@ -171,8 +150,8 @@ static peal_status reach(struct peal_cuda_comm *comm, const struct cuda_card *ca
         CUDA_TRY(comm->cuda, diag, can_access_peer, &can, (cu_device)comm->device,
                  (cu_device)device);
     peer->reach = can ? CUDA_DIRECT : CUDA_COPIES;
-    if (same_process(card, &cards[comm->rank]))
-        return reach_here(comm, card, peer, diag);
+    if (near && same_process(card, &cards[comm->rank]))
+        return reach_here(comm, card, rank, diag);
     peal_status status = reach_there(comm, card, fd, device, peer, diag);
     if (status == PEAL_OK || near || comm->params.share == PEAL_CUDA_SHARE_FABRIC)
         return status;
@@ -217,12 +196,14 @@ static peal_status make_card(struct peal_cuda_comm *comm, struct meeting *m, pea
     card->pid = (uint32_t)getpid();
     card->pid_space = comm->host->pid_space;
     card->arena = comm->arena.at;
+    card->handle = comm->arena.handle;
     card->device = comm->device;
     card->blocks = comm->params.zero_sm ? 0 : comm->most_lanes;
     card->settings = peal_hash64(same, sizeof same);
     card->group = cuda_group_card(comm);
     card->nic_key = comm->nic_key;
     CUDA_TRY(comm->cuda, diag, device_uuid, &card->uuid, (cu_device)comm->device);
+    cuda_arena_show(comm);
     PEAL_TRY(cuda_block_export(comm->cuda, &comm->arena, &card->memory, &m->parcel.fd, diag));
     if (m->parcel.fd < 0)
         return PEAL_OK;
@@ -346,8 +327,11 @@ peal_status cuda_agree(struct peal_cuda_comm *comm, peal_status status, peal_dia
     return status;
 }
 
-void cuda_part(struct peal_cuda_comm *comm)
+void cuda_part(struct peal_cuda_comm *comm, int entered)
 {
     for (uint32_t r = 0; comm->peers && r < comm->nranks; r++)
-        cuda_block_free(comm->cuda, &comm->peers[r].block);
+        if (comm->peers[r].mine)
+            cuda_arena_leave(comm, r);
+        else if (entered)
+            cuda_block_free(comm->cuda, &comm->peers[r].block);
 }

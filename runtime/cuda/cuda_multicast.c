@@ -84,15 +84,20 @@ peal_status cuda_group_bind(struct peal_cuda_comm *comm, peal_diag *diag)
     CUDA_TRY(comm->cuda, diag, multicast_bind, block->handle, 0, comm->arena.handle, 0,
              comm->arena.bytes, 0);
     comm->bound = 1;
+    atomic_store_explicit(&cuda_corner(comm->host, comm->rank)->bound, 1, memory_order_release);
     return cuda_block_map(comm->cuda, comm->device, block, diag);
+}
+
+/* Whoever uses an arena that was bound has the object, too. */
+void cuda_group_unbind(const struct peal_cuda_comm *comm, uint32_t device, size_t bytes)
+{
+    if (comm->multicast.kind != CUDA_NOTHING)
+        (void)comm->cuda->call.multicast_unbind(comm->multicast.handle, (cu_device)device, 0,
+                                                bytes);
 }
 
 void cuda_group_leave(struct peal_cuda_comm *comm)
 {
-    struct cuda_block *block = &comm->multicast;
-    if (comm->bound)
-        (void)comm->cuda->call.multicast_unbind(block->handle, (cu_device)comm->device, 0,
-                                                comm->arena.bytes);
     comm->bound = 0;
-    cuda_block_free(comm->cuda, block);
+    cuda_block_free(comm->cuda, &comm->multicast);
 }

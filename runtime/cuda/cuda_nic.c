@@ -59,6 +59,8 @@ peal_status cuda_nic_make(struct peal_cuda_comm *comm, const peal_table *table, 
     if (sliced)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
                          "plans with ibgda have to be whole, and these are slices");
+    if (cuda_rdma_unordered(comm))
+        return refuse(EOPNOTSUPP, cuda_rdma_unordered(comm), diag);
     find_maker(comm);
     int error = comm->nic_calls->open(comm, table, &comm->nic, why, sizeof why);
     if (error == 0)

@@ -136,6 +136,16 @@ static int receive_one(const struct peal_cuda_comm *comm, const struct cuda_pass
     return 0;
 }
 
+/* Where none is, the one that takes nothing. */
+static uint32_t first_missing(const struct peal_cuda_comm *comm, const struct cuda_parcel *parcel,
+                              uint32_t to)
+{
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        if (parcel->wants[r] && parcel->fds[r] < 0)
+            return r;
+    return to;
+}
+
 peal_status cuda_pass_all(struct peal_cuda_comm *comm, const struct cuda_pass *pass,
                           const struct cuda_card *cards, const struct cuda_parcel *parcel,
                           peal_diag *diag)
@@ -159,8 +169,10 @@ peal_status cuda_pass_all(struct peal_cuda_comm *comm, const struct cuda_pass *p
         if (!moved && rt_world_failed(comm->host))
             return rt_failure_now(comm->host, diag);
         if (!moved && rt_now_ns() > deadline)
-            return peal_fail(diag, PEAL_ERR_TIMEOUT, "no memory of other ranks within %u ms",
-                             comm->host->timeout_ms);
+            return peal_fail(
+                diag, PEAL_ERR_TIMEOUT,
+                "rank %u did not show its memory, or look at this rank's, within %u ms",
+                first_missing(comm, parcel, to), comm->host->timeout_ms);
         if (!moved)
             rt_sleep_us(PAUSE_US);
     }

@@ -7,10 +7,12 @@
 #include <string.h>
 
 #define LOOK_NS 2000000u  /* between looks at what waits */
+#define LONG_LOOKS 8u     /* of which one goes into the device */
 #define BUSY_POLLS 2000u  /* in vain, before the thread naps */
 #define ORDERS_NAP_US 50u /* of one that serves engines, */
 #define LAST_MS 5000u
 #define WATCH_NAP_US 1000u /* and of one that only watches */
+#define ENTRY_NAP_US 20u
 
 /* ---- what goes on */
 
@@ -45,6 +47,8 @@ static void fail(const struct peal_cuda_comm *comm, peal_status status, uint32_t
                              .step = blocked->step,
                              .reason = reason,
                              .call = __atomic_load_n(&comm->port->begun, __ATOMIC_ACQUIRE)};
+    if (rt_world_failed(comm->host)) /* it has been told before */
+        return;
     rt_fail(comm->host->base, &error);
     rt_far_fail(comm->host, &error);
 }
@@ -74,8 +78,21 @@ static void drain(struct cuda_service *service)
     service->drained = 1;
 }
 
-/* Lets everything end: kernels by their flag; streams by cells that are beyond every count, again
- * and again, for the call clears some itself. */
+/* Both barriers of the call under way are complete. */
+static void open_barriers(struct cuda_service *service)
+{
+    struct peal_cuda_comm *comm = service->comm;
+    struct cu_mem_op op = {.operation = CU_OP_WRITE_32};
+    op.value = atomic_load_explicit(&comm->words->digest, memory_order_acquire);
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        for (uint32_t which = CUDA_CELL_ENTER; which <= CUDA_CELL_LEAVE; which++) {
+            op.address = comm->arena.at + cuda_zero_cell(comm, r, which);
+            (void)comm->cuda->call.mem_ops(service->stream[0], 1, &op, 0);
+        }
+}
+
+/* Lets everything end: kernels by their flag; streams by cells that are beyond every count, and by
+ * barriers that are complete, again and again, for the call clears some itself. */
 static void release(struct cuda_service *service)
 {
     struct peal_cuda_comm *comm = service->comm;
@@ -87,6 +104,7 @@ static void release(struct cuda_service *service)
     cuda_zero_far_release(comm);
     (void)comm->cuda->call.set_bytes(comm->arena.at + comm->cells, 0x7f, (size_t)bytes,
                                      service->stream[0]);
+    open_barriers(service);
     (void)comm->cuda->call.stream_query(service->stream[0]);
 }
 
@@ -106,6 +124,87 @@ static struct rt_blocked blocked_at(const struct peal_cuda_comm *comm, uint32_t 
     }
     return blocked;
 }
+
+/* ---- zero-SM calls: nobody has returned from one before this rank leaves it */
+
+static int read_barriers(struct cuda_service *service)
+{
+    struct peal_cuda_comm *comm = service->comm;
+    const struct cuda_calls *call = &comm->cuda->call;
+    return call->copy((cu_ptr)(uintptr_t)comm->barriers, comm->arena.at + comm->cells,
+                      2 * sizeof *comm->barriers * comm->nranks,
+                      service->stream[0]) == CU_SUCCESS &&
+           call->stream_synchronize(service->stream[0]) == CU_SUCCESS;
+}
+
+/* Of the barrier that the call is in: the first rank that is not, and the first that is in another
+ * call; else RT_NOBODY. */
+struct absent {
+    uint32_t missing;
+    uint32_t other;
+};
+
+static struct absent look_at_barrier(struct cuda_service *service, uint32_t phase)
+{
+    struct peal_cuda_comm *comm = service->comm;
+    struct absent absent = {RT_NOBODY, RT_NOBODY};
+    uint32_t digest = atomic_load_explicit(&comm->words->digest, memory_order_acquire);
+    const uint32_t *cells = comm->barriers + (phase == CUDA_LEAVES ? comm->nranks : 0);
+    if ((phase != CUDA_ENTERS && phase != CUDA_LEAVES) || !read_barriers(service) ||
+        phase != atomic_load_explicit(&comm->words->busy, memory_order_acquire) ||
+        digest != atomic_load_explicit(&comm->words->digest, memory_order_acquire))
+        return absent;
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        if (r == comm->rank || cells[r] == digest)
+            continue;
+        uint32_t *which = cells[r] ? &absent.other : &absent.missing;
+        if (*which == RT_NOBODY)
+            *which = r;
+    }
+    return absent;
+}
+
+/* The first rank that the call needs, and that has come to an end. */
+static uint32_t find_lost(const struct peal_cuda_comm *comm, uint32_t phase, uint32_t missing,
+                          enum rt_reason *fate)
+{
+    for (uint32_t r = 0; r < comm->nranks; r++) {
+        if (r == comm->rank || (phase == CUDA_LEAVES && r != missing))
+            continue;
+        *fate = rt_fate(comm->host, r);
+        if (*fate != RT_FINE)
+            return r;
+    }
+    return RT_NOBODY;
+}
+
+static int is_late(const struct peal_comm *host)
+{
+    return host->polls > 1 &&
+           rt_now_ns() - host->wait_start >= (uint64_t)host->timeout_ms * 1000000u;
+}
+
+/* Now and then, as it is read from the device. 1: the call was ended; else the rank that it waits
+ * for is noted, if that is known. */
+static int ended_zero(struct cuda_service *service, uint32_t phase, struct rt_blocked *blocked)
+{
+    struct peal_cuda_comm *comm = service->comm;
+    enum rt_reason fate = RT_FINE;
+    if (phase == CUDA_IDLE ||
+        (!is_late(&service->host) && service->host.polls % LONG_LOOKS != LONG_LOOKS - 1))
+        return 0;
+    struct absent absent = look_at_barrier(service, phase);
+    uint32_t lost = find_lost(comm, phase, absent.missing, &fate);
+    int ended = absent.other != RT_NOBODY || lost != RT_NOBODY;
+    blocked->culprit = absent.other != RT_NOBODY ? absent.other
+                       : lost != RT_NOBODY       ? lost
+                                                 : absent.missing;
+    if (ended)
+        fail(comm, absent.other != RT_NOBODY ? PEAL_ERR_MISMATCH : PEAL_ERR_PEER, fate, blocked);
+    return ended;
+}
+
+/* ---- looking */
 
 /* Peers are looked at, and the deadline kept, as for calls of hosts; nothing having moved is what
  * they count as a poll in vain. */
@@ -135,7 +234,8 @@ static void look(struct cuda_service *service)
         return;
     }
     blocked.culprit = RT_NOBODY;
-    (void)!rt_glance(host, &blocked, &diag);
+    if (!ended_zero(service, signs[2], &blocked))
+        (void)!rt_glance(host, &blocked, &diag);
 }
 
 static void watch(struct cuda_service *service)
@@ -201,15 +301,24 @@ static void *run(void *argument)
     struct cuda_service *service = argument;
     struct peal_cuda_comm *comm = service->comm;
     int mode = CU_CAPTURE_RELAXED; /* what others capture is no concern of this thread */
-    if (cuda_enter(comm, NULL) != PEAL_OK) {
-        peal_cuda_comm_abort(comm);
-        __atomic_store_n(&comm->port->abort, 1, __ATOMIC_RELEASE);
+    int entered = cuda_enter(comm, NULL) == PEAL_OK;
+    atomic_store_explicit(&service->entered, entered ? 1 : -1, memory_order_release);
+    if (!entered)
         return NULL;
-    }
     (void)comm->cuda->call.capture_mode(&mode);
     serve(service);
     cuda_leave(comm);
     return NULL;
+}
+
+/* Without it nothing would end what waits. */
+static peal_status await_entry(struct cuda_service *service, peal_diag *diag)
+{
+    int entered;
+    while (!(entered = atomic_load_explicit(&service->entered, memory_order_acquire)))
+        rt_sleep_us(ENTRY_NAP_US);
+    return entered > 0 ? PEAL_OK
+                       : peal_fail(diag, PEAL_ERR_IO, "the service thread got no context");
 }
 
 /* ---- beginning and end */
@@ -228,7 +337,7 @@ peal_status cuda_service_start(struct peal_cuda_comm *comm, peal_diag *diag)
     if (pthread_create(&service->thread, NULL, run, service) != 0)
         return peal_fail(diag, PEAL_ERR_MEMORY, "no thread to be had");
     service->started = 1;
-    return PEAL_OK;
+    return await_entry(service, diag);
 }
 
 void cuda_service_stop(struct peal_cuda_comm *comm)

@@ -22,6 +22,7 @@ struct cuda_service {
     struct peal_cuda_comm *comm;
     pthread_t thread;
     int started;
+    _Atomic int entered; /* the thread has the context; -1: it did not get it */
     _Atomic int stop;
     int drained; /* the comm has failed, and its streams are empty */
     int orders;  /* some plan of this rank hands steps to the host */

@@ -4,13 +4,14 @@
  * signals and waits as memory operations of streams. Nothing is launched.
  *
  * Memory operations carry their numbers, and a graph replays them as they are: so counts begin at
- * 0 in every call. Around a call stand two barriers of cells that are 0 or 1 (`enter`, `leave`):
- * between them nobody is in another call, and a rank clears its cells while nobody can write them:
+ * 0 in every call. Around a call stand two barriers of cells (`enter`, `leave`): between them
+ * nobody is in another call, and a rank clears its cells while nobody can write them. Who enters
+ * shows a digest of the call, and nobody goes on with who shows another one:
  *
  *   leave cells    when it enters: they are written by ranks that have seen it enter
  *   enter cells    when all have entered: they are written again by ranks that have seen it leave
- *   semaphores     before it leaves: it has awaited all their signals, and the next ones are by
- *                  ranks that have seen it leave
+ *   semaphores     before it leaves: it has awaited all their signals, also those that steps went
+ *                  on without, and the next ones are by ranks that have seen it leave
  *
  * What goes to ranks of other hosts is rung for, and sent by the service thread (cuda_zero_far.c).
  */
@@ -24,12 +25,14 @@ struct zero_call {
     struct peal_cuda_comm *comm;
     struct rt_row *row;
     const struct cuda_buffers *buffers;
+    uint32_t digest;  /* of what ranks have in common; not 0 */
     cu_handle stream; /* the caller's */
     cu_handle now;    /* the one that what is gathered is for */
     uint32_t queues;
     uint32_t lane;                     /* whose turn it is, */
     uint32_t queue;                    /* and its stream's number */
     struct cuda_zero_program *program; /* NULL: all ranks are reached */
+    uint32_t forked;                   /* queues that are behind the call's stream */
     peal_diag *diag;
 };
 
@@ -48,10 +51,18 @@ static peal_status flush(struct zero_call *call)
 static peal_status add(struct zero_call *call, int operation, cu_ptr at, uint64_t value)
 {
     struct peal_cuda_comm *comm = call->comm;
+    uint32_t flags = operation == CU_OP_WAIT_32 && comm->far ? comm->wait_flags : CU_WAIT_GEQ;
     if (comm->nops == CU_OPS_MAX)
         PEAL_TRY(flush(call));
-    comm->ops[comm->nops++] = (struct cu_mem_op){
-        .operation = operation, .address = at, .value = value, .flags = CU_WAIT_GEQ};
+    comm->ops[comm->nops++] =
+        (struct cu_mem_op){.operation = operation, .address = at, .value = value, .flags = flags};
+    return PEAL_OK;
+}
+
+static peal_status await_equal(struct zero_call *call, cu_ptr at, uint32_t value)
+{
+    PEAL_TRY(add(call, CU_OP_WAIT_32, at, value));
+    call->comm->ops[call->comm->nops - 1].flags |= CU_WAIT_EQ;
     return PEAL_OK;
 }
 
@@ -163,46 +174,54 @@ static peal_status meet_all(struct zero_call *call, uint32_t which)
     call->queue = 0;
     for (uint32_t r = 0; r < comm->nranks; r++)
         if (r != comm->rank)
-            PEAL_TRY(write_cell(call, r, which, 1));
+            PEAL_TRY(write_cell(call, r, which, call->digest));
     for (uint32_t r = 0; r < comm->nranks; r++)
         if (r != comm->rank)
-            PEAL_TRY(add(call, CU_OP_WAIT_32, own_cell(comm, r, which), 1));
+            PEAL_TRY(await_equal(call, own_cell(comm, r, which), call->digest));
     return PEAL_OK;
+}
+
+static peal_status tell_phase(struct zero_call *call, uint32_t phase)
+{
+    return add(call, CU_OP_WRITE_32, WORD_OF(call->comm, busy, 0), phase);
 }
 
 static peal_status enter(struct zero_call *call)
 {
-    struct peal_cuda_comm *comm = call->comm;
-    PEAL_TRY(add(call, CU_OP_WRITE_32, word_at(comm, offsetof(struct cuda_words, busy)), 1));
+    PEAL_TRY(add(call, CU_OP_WRITE_32, WORD_OF(call->comm, digest, 0), call->digest));
+    PEAL_TRY(tell_phase(call, CUDA_ENTERS));
     PEAL_TRY(begin_far(call));
     PEAL_TRY(clear_barrier(call, CUDA_CELL_LEAVE));
     PEAL_TRY(meet_all(call, CUDA_CELL_ENTER));
+    PEAL_TRY(tell_phase(call, CUDA_RUNS));
     PEAL_TRY(clear_barrier(call, CUDA_CELL_ENTER));
     return flush(call);
 }
 
-/* Semaphores that the call waited on. */
+/* Semaphores that the call waited on: there are as many signals as waits. */
 static peal_status clear_sems(struct zero_call *call)
 {
     struct peal_cuda_comm *comm = call->comm;
-    uint32_t cells = comm->nranks * comm->layout.nsems;
-    const uint32_t *waited = comm->counted + cells;
-    for (uint32_t i = 0; i < cells; i++)
+    uint32_t nsems = comm->layout.nsems, cells = comm->nranks * nsems;
+    const uint32_t *waited = comm->counted + cells, *without = waited + cells;
+    for (uint32_t i = 0; i < cells; i++) {
+        cu_ptr cell = own_cell(comm, i / nsems, CUDA_CELL_SEM + i % nsems);
+        if (without[i])
+            PEAL_TRY(add(call, CU_OP_WAIT_32, cell, waited[i]));
         if (waited[i])
-            PEAL_TRY(add(
-                call, CU_OP_WRITE_32,
-                own_cell(comm, i / comm->layout.nsems, CUDA_CELL_SEM + i % comm->layout.nsems), 0));
+            PEAL_TRY(add(call, CU_OP_WRITE_32, cell, 0));
+    }
     return PEAL_OK;
 }
 
 static peal_status leave(struct zero_call *call)
 {
-    struct peal_cuda_comm *comm = call->comm;
     PEAL_TRY(await_all_far(call));
     PEAL_TRY(clear_sems(call));
+    PEAL_TRY(tell_phase(call, CUDA_LEAVES));
     PEAL_TRY(meet_all(call, CUDA_CELL_LEAVE));
     PEAL_TRY(end_far(call));
-    PEAL_TRY(add(call, CU_OP_WRITE_32, word_at(comm, offsetof(struct cuda_words, busy)), 0));
+    PEAL_TRY(tell_phase(call, CUDA_IDLE));
     return flush(call);
 }
 
@@ -337,9 +356,10 @@ static peal_status do_signal(struct zero_call *call, const struct rt_step *step)
 static peal_status do_wait(struct zero_call *call, const struct rt_step *step, uint32_t pc)
 {
     struct peal_cuda_comm *comm = call->comm;
-    uint32_t nsems = comm->layout.nsems;
+    uint32_t nsems = comm->layout.nsems, cells = comm->nranks * nsems;
     size_t sem = (size_t)(step->in - comm->host->sem_in);
-    uint32_t *waited = &comm->counted[comm->nranks * nsems + sem];
+    uint32_t *waited = &comm->counted[cells + sem];
+    comm->counted[2 * cells + sem] = step->lag;
     int64_t need = (int64_t)++ * waited - step->lag;
     if (need <= 0)
         return PEAL_OK;
@@ -395,8 +415,8 @@ static peal_status fork_queues(struct zero_call *call)
     if (call->queues < 2)
         return PEAL_OK;
     CUDA_TRY(comm->cuda, call->diag, event_record, event, call->stream);
-    for (uint32_t i = 0; i < call->queues; i++)
-        CUDA_TRY(comm->cuda, call->diag, stream_wait_event, comm->queue[i], event, 0);
+    for (; call->forked < call->queues; call->forked++)
+        CUDA_TRY(comm->cuda, call->diag, stream_wait_event, comm->queue[call->forked], event, 0);
     return PEAL_OK;
 }
 
@@ -405,10 +425,11 @@ static peal_status join_queues(struct zero_call *call)
     struct peal_cuda_comm *comm = call->comm;
     PEAL_TRY(flush(call));
     call->now = call->stream;
-    for (uint32_t i = 0; call->queues > 1 && i < call->queues; i++) {
+    for (uint32_t i = 0; i < call->forked; i++) {
         CUDA_TRY(comm->cuda, call->diag, event_record, comm->forked[i], comm->queue[i]);
         CUDA_TRY(comm->cuda, call->diag, stream_wait_event, call->stream, comm->forked[i], 0);
     }
+    call->forked = 0;
     return PEAL_OK;
 }
 
@@ -431,18 +452,31 @@ static peal_status give_all(struct zero_call *call, struct cuda_zero_row *zero)
     return leave(call);
 }
 
-/* A call of which the driver took a part only: behind that it is over, for those who wait for it.
- */
+/* What is called, and where its buffers lie, which is one place in all arenas. */
+static uint32_t digest_of(const struct zero_call *call, int in_place)
+{
+    uint64_t arena = call->comm->arena.at;
+    uint64_t same[] = {call->row->key[in_place], call->buffers->shared_in - arena,
+                       call->buffers->shared_out - arena};
+    if (!call->row->block_bytes) /* where those are of nothing does not matter */
+        same[1] = same[2] = 0;
+    return (uint32_t)peal_hash64(same, sizeof same) | 1;
+}
+
+/* A call of which the driver took a part only: behind that, on all its streams, it is over, for
+ * those who wait for it. */
 static void give_up(struct zero_call *call)
 {
     struct peal_cuda_comm *comm = call->comm;
     struct cu_mem_op op = {.operation = CU_OP_WRITE_32,
                            .address = word_at(comm, offsetof(struct cuda_words, busy))};
     comm->nops = 0;
+    call->diag = NULL;
+    (void)!join_queues(call);
     (void)comm->cuda->call.mem_ops(call->stream, 1, &op, 0);
 }
 
-peal_status cuda_zero_call(struct peal_cuda_comm *comm, struct rt_row *row,
+peal_status cuda_zero_call(struct peal_cuda_comm *comm, struct rt_row *row, int in_place,
                            const struct cuda_buffers *buffers, cu_handle stream, peal_diag *diag)
 {
     struct cuda_zero_row *zero = &comm->zero[row - comm->host->rows];
@@ -453,8 +487,9 @@ peal_status cuda_zero_call(struct peal_cuda_comm *comm, struct rt_row *row,
                              .now = stream,
                              .queues = comm->params.queues,
                              .diag = diag};
+    call.digest = digest_of(&call, in_place);
     PEAL_TRY(cuda_order(comm, zero, row->trips, diag));
-    memset(comm->counted, 0, 2 * (size_t)comm->nranks * comm->layout.nsems * sizeof *comm->counted);
+    memset(comm->counted, 0, 3 * (size_t)comm->nranks * comm->layout.nsems * sizeof *comm->counted);
     comm->nops = comm->copies.count = 0;
     PEAL_TRY(look_for_capture(&call));
     if (comm->far && comm->far->nlines)

@@ -137,7 +137,7 @@ static peal_status make_queues(struct peal_cuda_comm *comm, peal_diag *diag)
 peal_status cuda_zero_make(struct peal_cuda_comm *comm, const peal_table *table, peal_diag *diag)
 {
     peal_status status = PEAL_OK;
-    size_t cells = 2 * (size_t)comm->nranks * comm->layout.nsems;
+    size_t cells = 3 * (size_t)comm->nranks * comm->layout.nsems;
     comm->zero = peal_calloc(comm->ctx, table->nrows, sizeof *comm->zero);
     comm->counted = peal_calloc(comm->ctx, cells, sizeof *comm->counted);
     if (!comm->zero || !comm->counted)
@@ -164,7 +164,7 @@ void cuda_zero_free(struct peal_cuda_comm *comm, int entered)
         free_row(comm, &comm->zero[i]);
     peal_free(comm->ctx, comm->zero, rows * sizeof *comm->zero);
     peal_free(comm->ctx, comm->counted,
-              2 * (size_t)comm->nranks * comm->layout.nsems * sizeof *comm->counted);
+              3 * (size_t)comm->nranks * comm->layout.nsems * sizeof *comm->counted);
     for (uint32_t i = 0; entered && i < CUDA_QUEUES_MAX; i++)
         if (comm->queue[i])
             (void)comm->cuda->call.stream_destroy(comm->queue[i]);

@@ -7,8 +7,11 @@
  *
  * The environment says what the machine has: FAKECUDA_DEVICES (8), FAKECUDA_SMS (132),
  * FAKECUDA_ARCH (90), FAKECUDA_VMM (1), FAKECUDA_PEER (1), FAKECUDA_MEM_OPS (1), FAKECUDA_DMA_BUF
- * (1), FAKECUDA_DELAY (0: streams dawdle at random, from this seed), FAKECUDA_FABRIC (0; 1: fabric
- * handles, 2: the device has them and nobody is granted any), FAKECUDA_MULTICAST (0).
+ * (1), FAKECUDA_RDMA_ORDER (100: writes of NICs are seen in order by their device; 0: not),
+ * FAKECUDA_FLUSH (0: memory operations cannot flush such writes), FAKECUDA_DELAY (0: streams dawdle
+ * at random, from this seed), FAKECUDA_FABRIC (0; 1: fabric handles, 2: the device has them and
+ * nobody is granted any), FAKECUDA_MULTICAST (0), FAKECUDA_STALL (0: none; this kernel of the
+ * process begins half a second late).
  */
 #ifndef PEAL_TESTS_FAKE_H
 #define PEAL_TESTS_FAKE_H
@@ -178,7 +181,9 @@ FAKE_API int peal_stand_in_driver(void);
 /* The nth call from now on fails, of all threads; 0: none does. Calls that give something back do
  * not. */
 FAKE_API void peal_stand_in_fail(uint32_t nth);
-/* Which one did; NULL: it was not reached. */
+/* In front of it something is done, in the thread that makes it, and it does not fail. */
+FAKE_API void peal_stand_in_at(uint32_t nth, void (*what)(void));
+/* Which one it was; NULL: it was not reached. */
 FAKE_API const char *peal_stand_in_failed(void);
 /* Devices whose memory the given one may touch, a bit each. */
 FAKE_API uint32_t peal_stand_in_peers(int device);

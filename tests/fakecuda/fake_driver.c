@@ -81,13 +81,6 @@ cu_result cuDeviceGetCount(int *count)
     return CU_SUCCESS;
 }
 
-cu_result cuDeviceGet(cu_device *device, int index)
-{
-    FAKE_CALL();
-    *device = index;
-    return index >= 0 && (unsigned)index < devices() ? CU_SUCCESS : CU_INVALID_VALUE;
-}
-
 cu_result cuDeviceGetName(char *name, int bytes, cu_device device)
 {
     FAKE_CALL();
@@ -122,6 +115,8 @@ cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device device)
              : attribute == CU_ATTR_MEM_OPS_64 ? 1
              : attribute == CU_ATTR_VMM        ? vmm
              : attribute == CU_ATTR_FD         ? vmm
+             : attribute == CU_ATTR_FLUSH      ? fake_setting("FAKECUDA_FLUSH", 0) != 0
+             : attribute == CU_ATTR_RDMA_ORDER ? (int)fake_setting("FAKECUDA_RDMA_ORDER", 100)
              : attribute == CU_ATTR_DMA_BUF    ? (int)fake_setting("FAKECUDA_DMA_BUF", 1)
              : attribute == CU_ATTR_FABRIC     ? fake_setting("FAKECUDA_FABRIC", 0) != 0
              : attribute == CU_ATTR_MULTICAST  ? fake_setting("FAKECUDA_MULTICAST", 0) != 0

@@ -4,14 +4,21 @@
 
 #define UNKNOWN 999 /* CUDA_ERROR_UNKNOWN */
 
-static uint32_t countdown; /* 0: none */
+static uint32_t countdown;   /* 0: none */
+static void (*action)(void); /* in the place of a failure */
 static const char *failed;
 static uint32_t held[FAKE_HELD];
 
-void peal_stand_in_fail(uint32_t nth)
+void peal_stand_in_at(uint32_t nth, void (*what)(void))
 {
     __atomic_store_n(&failed, NULL, __ATOMIC_RELAXED);
+    __atomic_store_n(&action, what, __ATOMIC_RELAXED);
     __atomic_store_n(&countdown, nth, __ATOMIC_RELEASE);
+}
+
+void peal_stand_in_fail(uint32_t nth)
+{
+    peal_stand_in_at(nth, NULL);
 }
 
 const char *peal_stand_in_failed(void)
@@ -28,7 +35,11 @@ cu_result fake_fails(const char *function)
     if (left != 1)
         return CU_SUCCESS;
     __atomic_store_n(&failed, function, __ATOMIC_RELEASE);
-    return UNKNOWN;
+    void (*what)(void) = __atomic_load_n(&action, __ATOMIC_RELAXED);
+    if (!what)
+        return UNKNOWN;
+    what();
+    return CU_SUCCESS;
 }
 
 void fake_hold(enum fake_held what, int more)

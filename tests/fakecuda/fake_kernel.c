@@ -244,12 +244,21 @@ static void check_places(const struct fake_op *op, const struct dev_call *call)
             fake_check_reach("a peer's memory", peers[r].arena, op->context);
 }
 
+static void stall(void)
+{
+    static uint64_t launches;
+    static const struct timespec nap = {0, 500000000};
+    if (__atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED) == fake_setting("FAKECUDA_STALL", 0))
+        (void)nanosleep(&nap, NULL);
+}
+
 void fake_launch_kernel(const struct fake_op *op)
 {
     if (op->function == &work) {
         run_work(op);
         return;
     }
+    stall();
     struct block *blocks = calloc(op->blocks, sizeof *blocks);
     struct dev_call call;
     if (!blocks)

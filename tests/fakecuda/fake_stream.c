@@ -19,11 +19,16 @@ static void nap(long ns)
     (void)nanosleep(&pause, NULL);
 }
 
+static int is_reached(const struct cu_mem_op *op, uint32_t value)
+{
+    return op->flags & CU_WAIT_EQ ? value == (uint32_t)op->value
+                                  : (int32_t)(value - (uint32_t)op->value) >= 0;
+}
+
 static void wait_value(const struct cu_mem_op *op)
 {
     const uint32_t *at = (const uint32_t *)(uintptr_t)op->address;
-    for (unsigned i = 0; (int32_t)(__atomic_load_n(at, __ATOMIC_ACQUIRE) - (uint32_t)op->value) < 0;
-         i++) {
+    for (unsigned i = 0; !is_reached(op, __atomic_load_n(at, __ATOMIC_ACQUIRE)); i++) {
         if (i < POLLS)
             (void)sched_yield();
         else
@@ -289,8 +294,11 @@ cu_result cuStreamBatchMemOp_v2(cu_handle stream, unsigned count, struct cu_mem_
     for (unsigned i = 0; i < count; i++) {
         size_t bytes =
             ops[i].operation == CU_OP_WAIT_32 || ops[i].operation == CU_OP_WRITE_32 ? 4 : 8;
-        if (ops[i].address % bytes)
-            fake_misuse("a memory operation at %#llx", ops[i].address);
+        unsigned flush = fake_setting("FAKECUDA_FLUSH", 0) ? CU_WAIT_FLUSH : 0;
+        unsigned known = ops[i].operation == CU_OP_WAIT_32 ? CU_WAIT_EQ | flush : 0;
+        if (ops[i].address % bytes || ops[i].flags & ~known)
+            fake_misuse("a memory operation at %#llx, with flags %#x", ops[i].address,
+                        ops[i].flags);
         fake_check_range("a memory operation", ops[i].address, bytes);
     }
     memcpy(op.ops, ops, count * sizeof *ops);
@@ -432,14 +440,4 @@ cu_result cuStreamWaitEvent(cu_handle to, cu_handle handle, unsigned flags)
     }
     (void)pthread_mutex_unlock(&fake_lock);
     return flags ? CU_INVALID_VALUE : CU_SUCCESS;
-}
-
-cu_result cuEventQuery(cu_handle handle)
-{
-    struct fake_event *event = event_of("cuEventQuery", handle);
-    fake_not_captured("cuEventQuery");
-    (void)pthread_mutex_lock(&fake_lock);
-    int ready = event->done >= event->recorded;
-    (void)pthread_mutex_unlock(&fake_lock);
-    return ready ? CU_SUCCESS : CU_NOT_READY;
 }

@@ -63,6 +63,80 @@ START_TEST(test_queued)
 }
 END_TEST
 
+/* ---- slots that are given back, and the last of them unheard */
+
+#define CREDIT(r)                                                                                  \
+    "wait r" r ".1 lag 2 put c0: in[0] -> r" r ".s0[0]@" r " ce e" r " signal r" r                 \
+    ".1 ce after e" r " "
+#define TAKER(r)                                                                                   \
+    "rank " r " host 0 lane pre signal r0.0 ce body wait r0.1 copy c0: s0[0] -> out[0] ce e0 "     \
+    "await e0 delivered signal r0.1 ce "
+static const char credits_text[] =
+    "peal-table 1 plan broadcast ranks 4 root 0 bytes 8..65536 algorithm credits channels 1 "
+    "chunks 1 tile 256 semaphores 2 region scratch width 1 depth 2 slot 256 "
+    "link r0 -> r1 nvlink direct link r0 -> r2 nvlink direct link r0 -> r3 nvlink direct "
+    "link r1 -> r0 nvlink direct link r2 -> r0 nvlink direct link r3 -> r0 nvlink direct "
+    "rank 0 host 0 lane pre wait r1.0 wait r2.0 wait r3.0 "
+    "body " CREDIT("1") CREDIT("2")
+        CREDIT("3") "await e1 free await e2 free await e3 free "
+                    "copy c0: in[0] -> out[0] ce e4 await e4 delivered " TAKER("1") TAKER("2")
+                        TAKER("3");
+
+/* The next call begins with counts of 0. */
+static void check_cells(struct rank *rank)
+{
+    const struct peal_cuda_comm *comm = rank->comm;
+    for (uint32_t r = 0; r < RANKS; r++)
+        for (uint32_t i = 0; i < comm->layout.nsems; i++) {
+            uint64_t at = cuda_zero_cell(comm, r, CUDA_CELL_SEM + i);
+            uint32_t cell = *(const uint32_t *)(uintptr_t)(comm->arena.at + at);
+            SAY(rank, cell == 0, "a count of %u of rank %u is left", cell, r);
+        }
+}
+
+static void credits_body(struct rank *rank)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_cuda_call call = PEAL_CUDA_CALL_INIT;
+    call.collective = PEAL_BROADCAST;
+    call.dtype = PEAL_UINT32;
+    call.count = 1000;
+    call.in = rank->in;
+    call.out = rank->out;
+    call.zero_sm = call.symmetric = 1;
+    for (uint32_t i = 0; i < 5; i++) {
+        put_input(rank, i);
+        SAY_OK(rank, peal_cuda_enqueue(rank->comm, &call, rank->stream, &diag), diag);
+        SAY_OK(rank, peal_cuda_copy(rank->comm, rank->host, rank->out, 4000, rank->stream, &diag),
+               diag);
+        SAY_OK(rank, peal_cuda_stream_wait(rank->comm, rank->stream, &diag), diag);
+        for (uint32_t k = 0; k < 1000; k++)
+            SAY(rank, rank->host[k] == value_of(0, k, i), "call %u: element %u is %#x", i, k,
+                rank->host[k]);
+        (void)pthread_barrier_wait(&rank->team->meet);
+        check_cells(rank);
+        (void)pthread_barrier_wait(&rank->team->meet);
+    }
+}
+
+START_TEST(test_credits)
+{
+    static struct team team;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_cuda_params params = PEAL_CUDA_PARAMS_INIT;
+    memset(&team, 0, sizeof team);
+    team.params = params;
+    team.params.heap_bytes = 4u << 20;
+    team.body = credits_body;
+    ck_assert_msg(peal_table_assemble(ctx, credits_text, sizeof credits_text - 1, "credits", &diag,
+                                      &team.table) == PEAL_OK,
+                  "%s", diag.text);
+    const char *problem = run_team(ctx, &team, 20000);
+    peal_table_destroy(team.table);
+    ck_assert_msg(!problem[0], "%s", problem);
+}
+END_TEST
+
 /* ---- captured */
 
 static void *capture(struct rank *rank, int zero_sm)
@@ -266,6 +340,7 @@ int main(void)
     tcase_add_loop_test(tests, test_mixed, 0, 3);
     tcase_add_loop_test(tests, test_queued, 0, 3);
     tcase_add_loop_test(tests, test_replay, 0, 6);
+    tcase_add_test(tests, test_credits);
     tcase_add_test(tests, test_arguments);
     suite_add_tcase(suite, tests);
     return run_suite(suite, CK_FORK_GETENV);

@@ -2,6 +2,7 @@
 /* ctest: threads */
 /* Ranks on devices of two hosts: threads that reach each other's memory within a host, and by the
  * network between them, over TCP and over a device for RDMA; on the stand-ins for both drivers. */
+#include "cuda_comm.h"
 #include "test_cuda_graphs.h"
 #include "test_rdma_fake.h"
 #include "test_suite.h"
@@ -39,10 +40,19 @@ static struct {
     uint32_t queues;
     uint32_t sockets;
     uint32_t timeout_ms;
+    const struct what *small; /* the call of tests of what ends a comm */
     void (*body)(struct member *self);
     pthread_barrier_t meet;
     struct member members[RANKS];
 } team;
+
+struct what {
+    peal_collective collective;
+    uint32_t count; /* of a block */
+    uint32_t salt;
+    int how;
+};
+enum { SYMMETRIC = 1, ZERO_SM = 2 };
 
 static const peal_collective collectives[] = {PEAL_ALLREDUCE, PEAL_ALLGATHER, PEAL_ALLTOALL};
 
@@ -66,22 +76,29 @@ static peal_table *table_of(peal_fabric *fabric, peal_collective collective, int
     return table;
 }
 
-/* One slot, whose tiles go out to all before the next one is in it. */
-static const char slots_text[] =
-    "peal-table 1 plan broadcast ranks 4 root 0 bytes 8..8388608 algorithm slots channels 1 chunks "
-    "1 "
-    "tile 4096 semaphores 2 region scratch width 1 depth 1 slot 4096 "
-    "link r0 -> r2 net link r0 -> r1 nvlink direct link r0 -> r3 net "
-    "link r1 -> r0 nvlink direct link r2 -> r0 net link r3 -> r0 net "
+/* One slot, whose tiles go out to all before the next one is in it; and, of large messages, what is
+ * sent from where the caller has it, of which the sender awaits no more than that it is read. */
+#define BROADCAST_LINKS                                                                            \
+    "link r0 -> r2 net link r0 -> r1 nvlink direct link r0 -> r3 net "                             \
+    "link r1 -> r0 nvlink direct link r2 -> r0 net link r3 -> r0 net "                             \
     "rank 0 host 0 lane pre wait r1.0 wait r2.0 wait r3.0 body "
-    "copy c0: in[0] -> s0[0] ce e0 await e0 delivered "
-    "put c0: s0[0] -> r2.out[0]@1 rdma e1 signal r2.1 rdma after e1 "
-    "put c0: s0[0] -> r3.out[0]@3 rdma e3 signal r3.1 rdma after e3 "
-    "put c0: s0[0] -> r1.out[0]@2 ce e2 signal r1.1 ce after e2 "
-    "await e3 free await e1 free await e2 delivered copy c0: in[0] -> out[0] ce e4 "
-    "await e4 delivered rank 1 host 0 lane pre signal r0.0 ce body wait r0.1 "
-    "rank 2 host 1 lane pre signal r0.0 rdma body wait r0.1 "
-    "rank 3 host 1 lane pre signal r0.0 rdma body wait r0.1";
+#define BROADCAST_END                                                                              \
+    "copy c0: in[0] -> out[0] ce e4 await e4 delivered "                                           \
+    "rank 1 host 0 lane pre signal r0.0 ce body wait r0.1 "                                        \
+    "rank 2 host 1 lane pre signal r0.0 rdma body wait r0.1 "                                      \
+    "rank 3 host 1 lane pre signal r0.0 rdma body wait r0.1"
+#define BROADCAST_FROM(place)                                                                      \
+    "put c0: " place " -> r2.out[0]@1 rdma e1 signal r2.1 rdma after e1 "                          \
+    "put c0: " place " -> r3.out[0]@3 rdma e3 signal r3.1 rdma after e3 "                          \
+    "put c0: " place " -> r1.out[0]@2 ce e2 signal r1.1 ce after e2 "                              \
+    "await e3 free await e1 free await e2 delivered "
+#define LARGE 1000000u /* bytes */
+static const char broadcasts_text[] =
+    "peal-table 1 plan broadcast ranks 4 root 0 bytes 8..999999 algorithm slots channels 1 "
+    "chunks 1 tile 4096 semaphores 2 region scratch width 1 depth 1 slot 4096 " BROADCAST_LINKS
+    "copy c0: in[0] -> s0[0] ce e0 await e0 delivered " BROADCAST_FROM("s0[0]") BROADCAST_END
+    " plan broadcast ranks 4 root 0 bytes 1000000..8388608 algorithm straight channels 1 chunks 1 "
+    "semaphores 2 " BROADCAST_LINKS BROADCAST_FROM("in[0]") BROADCAST_END;
 
 static int64_t blocks; /* before a test */
 
@@ -101,12 +118,12 @@ static void plan_all(int zero_sm, int posted)
     }
     peal_fabric_destroy(fabric);
     if (zero_sm) {
-        peal_table *slots;
-        ck_assert_msg(peal_table_assemble(ctx, slots_text, sizeof slots_text - 1, "slots", &diag,
-                                          &slots) == PEAL_OK,
+        peal_table *broadcasts;
+        ck_assert_msg(peal_table_assemble(ctx, broadcasts_text, sizeof broadcasts_text - 1,
+                                          "broadcasts", &diag, &broadcasts) == PEAL_OK,
                       "%s", diag.text);
-        ck_assert_int_eq(peal_table_join(team.table, slots, NULL), PEAL_OK);
-        peal_table_destroy(slots);
+        ck_assert_int_eq(peal_table_join(team.table, broadcasts, NULL), PEAL_OK);
+        peal_table_destroy(broadcasts);
     }
     ck_assert_int_eq(peal_table_verify(team.table, NULL, NULL, NULL, NULL), PEAL_OK);
 }
@@ -240,14 +257,6 @@ static void run(void (*body)(struct member *), const char *rdma, uint32_t socket
 }
 
 /* ---- calls and what they come to */
-
-struct what {
-    peal_collective collective;
-    uint32_t count; /* of a block */
-    uint32_t salt;
-    int how;
-};
-enum { SYMMETRIC = 1, ZERO_SM = 2 };
 
 static uint32_t in_blocks(const struct what *what)
 {
@@ -497,7 +506,8 @@ static void expect_end(struct member *self, peal_status one, peal_status other, 
     SAY(self, strstr(diag.text, text), "no \"%s\" in: %s", text, diag.text);
 }
 
-static const struct what small = {PEAL_ALLREDUCE, 5000, 1, 1};
+static const struct what small = {PEAL_ALLREDUCE, 5000, 1, SYMMETRIC};
+static const struct what zero_small = {PEAL_ALLGATHER, 5000, 1, ZERO_SM | SYMMETRIC};
 
 static void await_end(struct member *self)
 {
@@ -506,15 +516,17 @@ static void await_end(struct member *self)
         rt_sleep_us(1000);
 }
 
-/* Rank 2 does not come. */
+/* Rank 2 does not come, and the streams come to their end. */
 static void late_body(struct member *self)
 {
+    char text[64];
     peal_diag diag = PEAL_DIAG_INIT;
-    call_once(self, small);
+    (void)snprintf(text, sizeof text, "waited %u ms for rank 2 on right", team.timeout_ms);
+    call_once(self, *team.small);
     if (self->rank != 2)
-        SAY_OK(self, enqueue(self, &small, &diag), diag);
+        SAY_OK(self, enqueue(self, team.small, &diag), diag);
     await_end(self);
-    expect_end(self, PEAL_ERR_TIMEOUT, PEAL_ERR_PEER, "waited 1500 ms for rank 2 on right");
+    expect_end(self, PEAL_ERR_TIMEOUT, PEAL_ERR_PEER, text);
 }
 
 /* The others may hear of it before they call. */
@@ -533,16 +545,23 @@ static void broken_body(struct member *self)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     for (unsigned i = 0; i < 1000 && peal_cuda_comm_error(self->comm, &diag) == PEAL_OK; i++) {
-        (void)!enqueue(self, &small, &diag);
+        (void)!enqueue(self, team.small, &diag);
         (void)!peal_cuda_stream_wait(self->comm, self->stream, &diag);
     }
     expect_end(self, PEAL_ERR_PEER, PEAL_ERR_PEER,
                fake.refuse_at ? "refused a write to its memory" : "a queue pair failed");
 }
 
+static void run_small(void (*body)(struct member *), const struct what *what, const char *rdma,
+                      uint32_t timeout_ms)
+{
+    team.small = what;
+    run(body, rdma, 1, timeout_ms);
+}
+
 START_TEST(test_late)
 {
-    run(late_body, "off", 1, 1500);
+    run_small(late_body, &small, "off", 1500);
 }
 END_TEST
 
@@ -558,7 +577,7 @@ START_TEST(test_broken)
         fake.refuse_at = 40;
     else
         fake.break_at = 40;
-    run(broken_body, NULL, 1, 60000);
+    run_small(broken_body, &small, NULL, 60000);
 }
 END_TEST
 
@@ -607,27 +626,63 @@ static void zero_replay_body(struct member *self)
     replay(self, calls, 2, 2);
 }
 
-static const struct what zero_small = {PEAL_ALLGATHER, 5000, 1, 3};
-
-/* Rank 2 does not come, and the streams come to their end. */
-static void zero_late_body(struct member *self)
+/* What goes out of pinned memory is free at once, and that is all its step waits for; the call is
+ * over when it is known to be in place. */
+static void zero_placed_body(struct member *self)
 {
+    static const struct what what = {PEAL_BROADCAST, LARGE / 4 + 1, 1, ZERO_SM};
     peal_diag diag = PEAL_DIAG_INIT;
-    call_once(self, zero_small);
-    if (self->rank != 2)
-        SAY_OK(self, enqueue(self, &zero_small, &diag), diag);
-    await_end(self);
-    expect_end(self, PEAL_ERR_TIMEOUT, PEAL_ERR_PEER, "waited 700 ms");
+    call_once(self, what);
+    (void)pthread_barrier_wait(&team.meet);
+    fake.mute = 1;
+    (void)pthread_barrier_wait(&team.meet);
+    prepare(self, &what);
+    SAY_OK(self, enqueue(self, &what, &diag), diag);
+    rt_sleep_us(50000);
+    SAY(self, atomic_load(&self->comm->words->busy) != CUDA_IDLE, "the call is over too soon");
+    (void)pthread_barrier_wait(&team.meet);
+    fake.mute = 0;
+    compare(self, &what);
 }
 
-static void zero_broken_body(struct member *self)
+/* 1: within a while. */
+static int is_empty(struct member *self, void *context)
 {
-    peal_diag diag = PEAL_DIAG_INIT;
-    for (unsigned i = 0; i < 1000 && peal_cuda_comm_error(self->comm, &diag) == PEAL_OK; i++) {
-        (void)!enqueue(self, &zero_small, &diag);
-        (void)!peal_cuda_stream_wait(self->comm, self->stream, &diag);
+    int (*query)(void *stream) = NULL;
+    int ready = 0;
+    find(&graphs, "cuStreamQuery", &query);
+    (void)graphs.push(context);
+    for (unsigned i = 0; i < 3000 && !ready; i++) {
+        ready = query(self->stream) == CU_SUCCESS;
+        rt_sleep_us(1000);
     }
-    expect_end(self, PEAL_ERR_PEER, PEAL_ERR_PEER, "a queue pair failed");
+    (void)graphs.pop(&context);
+    return ready;
+}
+
+/* A graph that is launched when the comm has failed, and nobody begins its call, ends nevertheless.
+ */
+static void zero_after_body(struct member *self)
+{
+    static const struct what what = {PEAL_ALLGATHER, 5000, 1, ZERO_SM | SYMMETRIC};
+    void *context = NULL;
+    SAY(self, graphs.retain(&context, (int)(self->rank % 2)) == 0, "no context");
+    call_once(self, what);
+    (void)pthread_barrier_wait(&team.meet);
+    void *exec = capture(self, context, &what, 1);
+    (void)pthread_barrier_wait(&team.meet);
+    peal_cuda_comm_abort(self->comm);
+    await_end(self);
+    (void)graphs.push(context);
+    SAY(self, graphs.launch(exec, self->stream) == 0, "no launch");
+    (void)graphs.pop(&context);
+    if (!is_empty(self, context)) {
+        SAY(self, 0, "the stream does not end");
+        atomic_store(&self->comm->words->open, 1);
+    }
+    (void)!peal_cuda_stream_wait(self->comm, self->stream, NULL);
+    (void)graphs.drop_exec(exec);
+    (void)graphs.release((int)(self->rank % 2));
 }
 
 /* By TCP and by RDMA. */
@@ -662,14 +717,50 @@ END_TEST
 
 START_TEST(test_zero_late)
 {
-    run(zero_late_body, NULL, 1, 700);
+    run_small(late_body, &zero_small, NULL, 700);
 }
 END_TEST
 
 START_TEST(test_zero_broken)
 {
     fake.break_at = 40;
-    run(zero_broken_body, NULL, 1, 60000);
+    run_small(broken_body, &zero_small, NULL, 60000);
+}
+END_TEST
+
+START_TEST(test_zero_placed)
+{
+    run(zero_placed_body, NULL, 1, 60000);
+}
+END_TEST
+
+START_TEST(test_zero_after)
+{
+    load_graphs(&graphs);
+    run(zero_after_body, "off", 1, 60000);
+}
+END_TEST
+
+/* A device that sees a NIC's writes out of order: by RDMA where its streams can flush. */
+static void unordered_body(struct member *self)
+{
+    peal_cuda_comm_info info = info_of(self);
+    int flushes = getenv("FAKECUDA_FLUSH") != NULL;
+    SAY(self, info.links_rdma == (flushes ? 8 : 0) && info.links_tcp == (flushes ? 0 : 8),
+        "links: %u, %u", info.links_rdma, info.links_tcp);
+    SAY(self, flushes || strstr(info.why, "in their order"), "why: %s", info.why);
+    call_once(self, (struct what){PEAL_ALLGATHER, 4099, 1, ZERO_SM});
+}
+
+START_TEST(test_zero_unordered)
+{
+    (void)setenv("FAKECUDA_RDMA_ORDER", "0", 1);
+    if (_i)
+        (void)setenv("FAKECUDA_FLUSH", "1", 1);
+    team.zero_sm = 1;
+    run(unordered_body, NULL, 1, 60000);
+    (void)unsetenv("FAKECUDA_RDMA_ORDER");
+    (void)unsetenv("FAKECUDA_FLUSH");
 }
 END_TEST
 
@@ -814,6 +905,9 @@ int main(void)
     tcase_add_loop_test(tests, test_zero_replay, 0, 2);
     tcase_add_test(tests, test_zero_late);
     tcase_add_test(tests, test_zero_broken);
+    tcase_add_test(tests, test_zero_placed);
+    tcase_add_test(tests, test_zero_after);
+    tcase_add_loop_test(tests, test_zero_unordered, 0, 2);
     suite_add_tcase(suite, tests);
     tests = tcase_create("posted");
     tcase_add_unchecked_fixture(tests, set_up_posted, tear_down);

@@ -360,59 +360,80 @@ int main(int argc, char **argv)
 
 /* ---- the errors */
 
+enum finder { MODEL, EMULATOR, SANITIZER };
+#define FINDERS 3u
+static const char *const finders[FINDERS] = {"model", "emulator", "sanitizer"};
+
 struct bug {
     int number;
-    int work; /* where the emulator and the sanitizer look for it */
+    int work;       /* where the emulator and the sanitizer look for it */
+    enum finder by; /* who finds it soonest */
     const char *what;
 };
 
 static const struct bug bugs[] = {
-    {1, RING, "a semaphore is raised by a relaxed store"},
-    {2, RING, "a semaphore is read by a relaxed load"},
-    {3, RING, "a signal does not wait for the block's other threads"},
-    {4, RING, "the block's other threads do not wait for a wait"},
-    {5, BULK, "a signal before its bulk copy is delivered"},
-    {6, ECHO_, "packets are read by relaxed loads"},
-    {7, ECHO_, "packets are stored by relaxed stores"},
-    {8, SWAPPED_, "a signal of another lane's ring overtakes"},
-    {9, PACKETS, "a packet's header is stored by a relaxed store"},
-    {10, PACKETS, "a packet's header is read by a relaxed load"},
-    {11, PACKETS, "stamps of packets are not looked at"},
-    {12, PACKETS, "the epoch is not advanced"},
-    {13, RING, "scratch is the same in every call"},
-    {14, PIPELINE, "a slot is written before it was given back"},
-    {15, RING, "a wait is not counted"},
-    {16, MISMATCH, "digests are not compared"},
-    {17, BULK, "a stage is loaded again before the store has read it"},
-    {18, BULK, "an mbarrier's phase is not turned"},
-    {19, BULK, "a stage is stored from before it is loaded"},
-    {20, BULK, "delivered does not wait for bulk stores"},
-    {22, COPIES, "an order's turn is stored by a relaxed store"},
-    {23, COPIES, "an order overwrites one that was not taken"},
-    {24, COPIES, "a signal to the host forgets its transfer"},
-    {25, COPIED, "a signal to the host follows the transfer before"},
-    {26, AWAITED, "free is taken for delivered"},
-    {27, AWAITED, "delivered is read by a relaxed load"},
-    {28, COPIED, "an event is used again while its transfer is under way"},
-    {29, BOTH, "a signal of the kernel overtakes one of the host"},
-    {30, TWOSHOT, "buffers are posted after the call"},
-    {31, COUNTS, "a count is told behind its signal"},
-    {32, COUNTS, "a count is learnt before its signal"},
-    {33, PIPELINE, "all trips use one slot"},
-    {34, RING, "operands are used before all are found"},
-    {35, SPANS, "operands are replaced while others use them"},
-    {36, FAR_SPANS, "a flag is sent on another queue pair than the data"},
-    {37, AWAITED, "the host says delivered before it has written"},
-    {38, AWAITED, "the host says free before it has read"},
-    {39, LANES, "the first lane to end ends the call"},
-    {40, COUNTS, "counts are told in the same place in every call"},
-    {41, FAR_COUNTS, "the host raises a signal before the count is stored"},
-    {42, WRAP, "old stamps are not forgotten"},
-    {43, COPIED, "the host raises signals in any order"},
+    {1, RING, SANITIZER, "a semaphore is raised by a relaxed store"},
+    {2, RING, SANITIZER, "a semaphore is read by a relaxed load"},
+    {3, RING, EMULATOR, "a signal does not wait for the block's other threads"},
+    {4, RING, EMULATOR, "the block's other threads do not wait for a wait"},
+    {5, BULK, EMULATOR, "a signal before its bulk copy is delivered"},
+    {6, ECHO_, SANITIZER, "packets are read by relaxed loads"},
+    {7, ECHO_, SANITIZER, "packets are stored by relaxed stores"},
+    {8, SWAPPED_, EMULATOR, "a signal of another lane's ring overtakes"},
+    {9, PACKETS, MODEL, "a packet's header is stored by a relaxed store"},
+    {10, PACKETS, MODEL, "a packet's header is read by a relaxed load"},
+    {11, PACKETS, EMULATOR, "stamps of packets are not looked at"},
+    {12, PACKETS, EMULATOR, "the epoch is not advanced"},
+    {13, RING, MODEL, "scratch is the same in every call"},
+    {14, PIPELINE, EMULATOR, "a slot is written before it was given back"},
+    {15, RING, EMULATOR, "a wait is not counted"},
+    {16, MISMATCH, EMULATOR, "digests are not compared"},
+    {17, BULK, EMULATOR, "a stage is loaded again before the store has read it"},
+    {18, BULK, EMULATOR, "an mbarrier's phase is not turned"},
+    {19, BULK, EMULATOR, "a stage is stored from before it is loaded"},
+    {20, BULK, EMULATOR, "delivered does not wait for bulk stores"},
+    {22, COPIES, SANITIZER, "an order's turn is stored by a relaxed store"},
+    {23, COPIES, MODEL, "an order overwrites one that was not taken"},
+    {24, COPIES, EMULATOR, "a signal to the host forgets its transfer"},
+    {25, COPIED, EMULATOR, "a signal to the host follows the transfer before"},
+    {26, AWAITED, EMULATOR, "free is taken for delivered"},
+    {27, AWAITED, SANITIZER, "delivered is read by a relaxed load"},
+    {28, COPIED, EMULATOR, "an event is used again while its transfer is under way"},
+    {29, BOTH, MODEL, "a signal of the kernel overtakes one of the host"},
+    {30, TWOSHOT, EMULATOR, "buffers are posted after the call"},
+    {31, COUNTS, EMULATOR, "a count is told behind its signal"},
+    {32, COUNTS, EMULATOR, "a count is learnt before its signal"},
+    {33, PIPELINE, EMULATOR, "all trips use one slot"},
+    {34, RING, EMULATOR, "operands are used before all are found"},
+    {35, SPANS, EMULATOR, "operands are replaced while others use them"},
+    {36, FAR_SPANS, EMULATOR, "a flag is sent on another queue pair than the data"},
+    {37, AWAITED, EMULATOR, "the host says delivered before it has written"},
+    {38, AWAITED, EMULATOR, "the host says free before it has read"},
+    {39, LANES, EMULATOR, "the first lane to end ends the call"},
+    {40, COUNTS, MODEL, "counts are told in the same place in every call"},
+    {41, FAR_COUNTS, EMULATOR, "the host raises a signal before the count is stored"},
+    {42, WRAP, EMULATOR, "old stamps are not forgotten"},
+    {43, COPIED, EMULATOR, "the host raises signals in any order"},
 };
 #define BUGS (sizeof bugs / sizeof bugs[0])
 
-/* ---- who finds them */
+/* ---- who finds them: each in a process of its own, as an error may do anything */
+
+#define SEEDS 12u
+#define ROUNDS 25u
+#define AT_ONCE 2u
+
+struct hunt {
+    const struct bug *bug;
+    enum finder by;
+    unsigned first; /* seed of the emulator, */
+    unsigned seeds; /* and how many */
+    pid_t child;
+    int from; /* what it says */
+    int done;
+    int found; /* -1: there is no such finder here */
+    char how[128];
+};
 
 /* Check has a handler of its own for this signal, which ends all. */
 static void end_late(void)
@@ -421,106 +442,155 @@ static void end_late(void)
     (void)alarm(60);
 }
 
-/* In a process of its own, as it may do anything. 1: found; *text how. */
-static int emulator_finds(const struct bug *bug, unsigned first, unsigned seeds, char *text,
-                          size_t bytes)
-{
-    int ends[2];
-    if (pipe(ends) != 0)
-        exit(1);
-    (void)fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        char problem[1024] = "";
-        emu_bug = bug->number;
-        end_late();
-        if (!freopen("/dev/null", "w", stderr))
-            _exit(3);
-        int wrong = run_work(bug->work, first, seeds, problem);
-        if (wrong && write(ends[1], problem, strlen(problem)) < 0)
-            _exit(3);
-        _exit(wrong);
-    }
-    (void)close(ends[1]);
-    ssize_t got = read(ends[0], text, bytes - 1);
-    text[got > 0 ? got : 0] = '\0';
-    (void)close(ends[0]);
-    int status;
-    if (waitpid(child, &status, 0) != child)
-        exit(1);
-    if (WIFSIGNALED(status))
-        (void)snprintf(text, bytes, "signal %d", WTERMSIG(status));
-    return status != 0;
-}
-
-/* Goes on beside this process. 0: there is no such program. Its report is read by nobody: no names
- * are looked up for it. */
-static pid_t sanitizer_begin(const struct bug *bug)
-{
-    char program[4096], number[16], work[16];
-    const char *build = getenv("PEAL_BUILD");
-    (void)snprintf(program, sizeof program, "%s/tests/device_bugs_tsan", build ? build : ".");
-    (void)snprintf(number, sizeof number, "%d", bug->number);
-    (void)snprintf(work, sizeof work, "%d", bug->work);
-    if (access(program, X_OK) != 0)
-        return 0;
-    (void)fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        (void)alarm(60);
-        (void)setenv("TSAN_OPTIONS", "halt_on_error=1 exitcode=66 report_bugs=1 symbolize=0", 1);
-        if (!freopen("/dev/null", "w", stderr))
-            _exit(3);
-        (void)execl(program, program, number, work, (char *)NULL);
-        _exit(3);
-    }
-    return child;
-}
-
-/* -1: there was no such program. */
-static int sanitizer_finds(pid_t child)
-{
-    int status;
-    if (child == 0)
-        return -1;
-    if (waitpid(child, &status, 0) != child)
-        exit(1);
-    return WIFEXITED(status) && WEXITSTATUS(status) == RACE;
-}
-
 static int model_finds(int bug)
 {
     uint32_t wrong = 0;
-    for (size_t i = 0; i < LITMUS_COUNT; i++) {
+    for (size_t i = 0; i < LITMUS_COUNT && !wrong; i++) {
         struct litmus program = litmus_all[i](bug);
         wrong += litmus_check(&program, NULL) != 0;
     }
     return wrong != 0;
 }
 
-#define SEEDS 12u
-#define ROUNDS 25u
-
-/* What an error does is up to the operating system's schedule too: whoever looks for one that
- * nobody else can find goes on with other seeds. */
-static int emulator_hunts(const struct bug *bug, char *text, size_t bytes)
+static _Noreturn void emulate(const struct hunt *hunt, int to)
 {
-    int wrong = 0;
-    for (unsigned i = 1; i < ROUNDS && !wrong; i++)
-        wrong = emulator_finds(bug, 1 + i * SEEDS, SEEDS, text, bytes);
-    return wrong;
+    char problem[1024] = "";
+    emu_bug = hunt->bug->number;
+    end_late();
+    if (!freopen("/dev/null", "w", stderr))
+        _exit(3);
+    int wrong = run_work(hunt->bug->work, hunt->first, hunt->seeds, problem);
+    if (wrong && write(to, problem, strlen(problem)) < 0)
+        _exit(3);
+    _exit(wrong);
+}
+
+static void sanitizer_path(char path[4096])
+{
+    const char *build = getenv("PEAL_BUILD");
+    (void)snprintf(path, 4096, "%s/tests/device_bugs_tsan", build ? build : ".");
+}
+
+/* Its report is read by nobody: no names are looked up for it. */
+static _Noreturn void sanitize(const struct hunt *hunt)
+{
+    char program[4096], number[16], work[16];
+    sanitizer_path(program);
+    (void)snprintf(number, sizeof number, "%d", hunt->bug->number);
+    (void)snprintf(work, sizeof work, "%d", hunt->bug->work);
+    (void)alarm(60);
+    (void)setenv("TSAN_OPTIONS", "halt_on_error=1 exitcode=66 report_bugs=1 symbolize=0", 1);
+    if (!freopen("/dev/null", "w", stderr))
+        _exit(3);
+    (void)execl(program, program, number, work, (char *)NULL);
+    _exit(3);
+}
+
+static int is_here(enum finder by)
+{
+    char program[4096];
+    sanitizer_path(program);
+    return by != SANITIZER || access(program, X_OK) == 0;
+}
+
+static void begin(struct hunt *hunt)
+{
+    int ends[2];
+    hunt->found = -1;
+    hunt->done = !is_here(hunt->by);
+    if (hunt->done)
+        return;
+    if (pipe(ends) != 0)
+        exit(1);
+    (void)fflush(stdout);
+    hunt->child = fork();
+    if (hunt->child < 0)
+        exit(1);
+    if (hunt->child == 0 && hunt->by == MODEL)
+        _exit(model_finds(hunt->bug->number));
+    if (hunt->child == 0 && hunt->by == EMULATOR)
+        emulate(hunt, ends[1]);
+    if (hunt->child == 0)
+        sanitize(hunt);
+    (void)close(ends[1]);
+    hunt->from = ends[0];
+}
+
+static void end(struct hunt *hunt, int status)
+{
+    ssize_t got = read(hunt->from, hunt->how, sizeof hunt->how - 1);
+    hunt->how[got > 0 ? got : 0] = '\0';
+    (void)close(hunt->from);
+    if (WIFSIGNALED(status))
+        (void)snprintf(hunt->how, sizeof hunt->how, "signal %d", WTERMSIG(status));
+    hunt->found =
+        hunt->by == SANITIZER ? WIFEXITED(status) && WEXITSTATUS(status) == RACE : status != 0;
+    hunt->done = 1;
+}
+
+/* One of those that run comes to its end. */
+static void end_one(struct hunt *hunts, size_t count)
+{
+    int status;
+    pid_t child = waitpid(-1, &status, 0);
+    for (size_t i = 0; i < count; i++)
+        if (hunts[i].child == child && !hunts[i].done)
+            end(&hunts[i], status);
+}
+
+static void run_all(struct hunt *hunts, size_t count)
+{
+    size_t begun = 0, ended = 0;
+    while (ended < count) {
+        for (; begun < count && begun - ended < AT_ONCE; begun++)
+            begin(&hunts[begun]);
+        if (begun > ended)
+            end_one(hunts, begun);
+        ended = 0;
+        for (size_t i = 0; i < begun; i++)
+            ended += hunts[i].done != 0;
+    }
+}
+
+static struct hunt hunt_of(const struct bug *bug, enum finder by)
+{
+    return (struct hunt){.bug = bug, .by = by, .first = 1, .seeds = SEEDS};
+}
+
+/* What an error does is up to the operating system's schedule too: one that nobody has found is
+ * looked for by all, and then by the emulator with other seeds. */
+static struct hunt hunt_on(const struct bug *bug)
+{
+    struct hunt hunts[FINDERS];
+    for (unsigned i = 0; i < FINDERS; i++)
+        hunts[i] = hunt_of(bug, (enum finder)i);
+    run_all(hunts, FINDERS);
+    for (unsigned i = 0; i < FINDERS; i++)
+        if (hunts[i].found > 0)
+            return hunts[i];
+    struct hunt hunt = hunts[EMULATOR];
+    for (unsigned i = 1; i < ROUNDS && hunt.found <= 0 && is_here(SANITIZER); i++) {
+        hunt = hunt_of(bug, EMULATOR);
+        hunt.first += i * SEEDS;
+        run_all(&hunt, 1);
+    }
+    return hunt;
 }
 
 START_TEST(without_an_error_none_complains)
 {
-    char problem[1024];
+    static struct bug none[WORKS];
+    static struct hunt hunts[2 * WORKS];
     for (int work = 0; work < WORKS; work++) {
-        struct bug none = {.number = 0, .work = work};
-        pid_t sanitizer = sanitizer_begin(&none);
-        ck_assert_msg(!emulator_finds(&none, 1, 6, problem, sizeof problem), "%s: %s",
-                      works[work].name, problem);
-        ck_assert_msg(sanitizer_finds(sanitizer) != 1, "%s: a race", works[work].name);
+        none[work] = (struct bug){.work = work};
+        hunts[2 * work] = hunt_of(&none[work], EMULATOR);
+        hunts[2 * work].seeds = 6;
+        hunts[2 * work + 1] = hunt_of(&none[work], SANITIZER);
     }
+    run_all(hunts, 2 * WORKS);
+    for (size_t i = 0; i < 2 * WORKS; i++)
+        ck_assert_msg(hunts[i].found <= 0, "%s: the %s: %s", works[hunts[i].bug->work].name,
+                      finders[hunts[i].by], hunts[i].how);
     for (size_t i = 0; i < LITMUS_COUNT; i++) {
         uint32_t states;
         struct litmus program = litmus_all[i](0);
@@ -532,28 +602,45 @@ END_TEST
 
 START_TEST(every_error_is_found)
 {
-    unsigned missed = 0, sanitizer = 0;
-    printf("%-64s %-10s %-10s %-6s how\n", "error", "sanitizer", "emulator", "model");
+    static struct hunt hunts[BUGS];
+    unsigned missed = 0, found[FINDERS] = {0};
+    for (size_t i = 0; i < BUGS; i++)
+        hunts[i] = hunt_of(&bugs[i], bugs[i].by);
+    run_all(hunts, BUGS);
+    printf("%-64s %-10s how\n", "error", "found by");
     for (size_t i = 0; i < BUGS; i++) {
-        char how[1024];
-        pid_t child = sanitizer_begin(&bugs[i]);
-        int modelled = model_finds(bugs[i].number);
-        int wrong = emulator_finds(&bugs[i], 1, SEEDS, how, sizeof how);
-        int raced = sanitizer_finds(child);
-        if (!wrong && !modelled && raced <= 0)
-            wrong = emulator_hunts(&bugs[i], how, sizeof how);
-        how[wrong ? 70 : 0] = '\0';
-        printf("%2d %-61s %-10s %-10s %-6s %s\n", bugs[i].number, bugs[i].what,
-               raced > 0    ? "found"
-               : raced == 0 ? "-"
-                            : "absent",
-               wrong ? "found" : "-", modelled ? "found" : "-", how);
-        missed += raced == 0 && !wrong && !modelled;
-        sanitizer += raced > 0;
+        if (hunts[i].found <= 0)
+            hunts[i] = hunt_on(&bugs[i]);
+        printf("%2d %-61s %-10s %.70s\n", bugs[i].number, bugs[i].what,
+               hunts[i].found > 0 ? finders[hunts[i].by] : "nobody", hunts[i].how);
+        missed += hunts[i].found <= 0 && is_here(SANITIZER);
+        found[hunts[i].by] += hunts[i].found > 0;
     }
-    printf("%zu errors, %u of them found by the sanitizer, %u by nobody\n", BUGS, sanitizer,
-           missed);
+    printf("%zu errors: %u by the model, %u by the emulator, %u by the sanitizer, %u by nobody\n",
+           BUGS, found[MODEL], found[EMULATOR], found[SANITIZER], missed);
     ck_assert_uint_eq(missed, 0);
+}
+END_TEST
+
+/* PEAL_BUGS=all: who of all finds which, and how long each takes. */
+START_TEST(all_look_for_all)
+{
+    if (!getenv("PEAL_BUGS"))
+        return;
+    for (size_t i = 0; i < BUGS; i++) {
+        printf("%2d %-61s", bugs[i].number, bugs[i].what);
+        for (unsigned by = 0; by < FINDERS; by++) {
+            struct timespec from, to;
+            struct hunt hunt = hunt_of(&bugs[i], (enum finder)by);
+            (void)clock_gettime(CLOCK_MONOTONIC, &from);
+            run_all(&hunt, 1);
+            (void)clock_gettime(CLOCK_MONOTONIC, &to);
+            printf(" %s %s %.2f s", finders[by], hunt.found > 0 ? "yes" : "no",
+                   (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
+        }
+        printf("\n");
+        (void)fflush(stdout);
+    }
 }
 END_TEST
 
@@ -563,6 +650,7 @@ int main(void)
     TCase *tests = tcase_create("bugs");
     tcase_add_test(tests, without_an_error_none_complains);
     tcase_add_test(tests, every_error_is_found);
+    tcase_add_test(tests, all_look_for_all);
     tcase_set_timeout(tests, 280);
     suite_add_tcase(suite, tests);
     return run_suite(suite, CK_NOFORK);

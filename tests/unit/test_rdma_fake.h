@@ -75,7 +75,8 @@ static struct {
     uint32_t refuse_at; /* this work names a key that is none */
     uint32_t post_at;   /* this post is not taken as a whole */
     uint32_t posts;
-    uint32_t wrong; /* what a device would not forgive */
+    _Atomic uint32_t mute; /* completions are kept back */
+    uint32_t wrong;        /* what a device would not forgive */
 } fake;
 
 static uint64_t fake_draw(void)
@@ -167,7 +168,7 @@ static int fake_poll(struct rdma_nic *nic, struct rdma_done *done, int room)
     fake_lock();
     /* Not all that is there is seen at once. */
     room = fake_draw() % 4 ? room : 1 + (int)(fake_draw() % 3);
-    while (count < room && self->first != self->last)
+    while (count < room && self->first != self->last && !fake.mute)
         done[count++] = self->done[self->first++ % FAKE_QUEUE];
     fake_unlock();
     return count;
