@@ -49,6 +49,14 @@ struct peal_buf {
 void peal_buf_init(struct peal_buf *buf, peal_ctx *ctx, size_t limit);
 void peal_buf_free(struct peal_buf *buf);
 void peal_buf_put(struct peal_buf *buf, const void *data, size_t bytes);
+/* One byte, in line: plans are written byte by byte. */
+static inline void peal_buf_byte(struct peal_buf *buf, unsigned char byte)
+{
+    if (buf->used < buf->capacity && buf->status == PEAL_OK)
+        buf->data[buf->used++] = (char)byte;
+    else
+        peal_buf_put(buf, &byte, 1);
+}
 void peal_buf_str(struct peal_buf *buf, const char *text);
 /* Never with %f, %e, %g or %a, whose decimal point is the locale's: text that is read back,
  * hashed or compared holds integers. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peal bench --overlap: how much of a call hides behind a matrix product, engine by engine. */
+/* peal bench --beside: how much of a call hides behind a matrix product, engine by engine. */
 #include "bench_overlap.h"
 #include "cli_json.h"
 
@@ -79,7 +79,7 @@ static int measure(struct bench *bench, peal_table *table, uint32_t point)
     CLI_TRY(cli_u32(asked->cli, OPT_ITERS, &repeats));
     CLI_TRY(cli_u32(asked->cli, OPT_WARMUP, &warmup));
     if (repeats > 10000 || warmup > 10000)
-        return say_usage("with --overlap --iters and --warmup are at most 10000");
+        return say_usage("with --beside --iters and --warmup are at most 10000");
     crew.njobs = make_jobs(asked, point, repeats, warmup, jobs);
     crew.results = results;
     crew.jobs = jobs;
@@ -354,11 +354,11 @@ int bench_overlap(const struct overlap_asked *asked)
 {
     struct bench bench = {.asked = asked, .cores = sysconf(_SC_NPROCESSORS_ONLN)};
     if (asked->crew->launch->by != LAUNCH_NONE)
-        return say_usage("--overlap is for ranks that peal starts itself");
+        return say_usage("--beside is for ranks that peal starts itself");
     if (asked->crew->ranks < 2)
-        return say_usage("--overlap takes 2 ranks or more");
+        return say_usage("--beside takes 2 ranks or more");
     if (6 * asked->points > LINES_MAX)
-        return say_usage("--overlap takes at most %u sizes", LINES_MAX / 6);
+        return say_usage("--beside takes at most %u sizes", LINES_MAX / 6);
     bench.line = need(calloc(LINES_MAX, sizeof *bench.line));
     int code = tell(&bench, measure_all(&bench));
     free(bench.line);

@@ -411,7 +411,7 @@ static int bench_beside(const struct bench *bench, const peal_fabric *fabric)
                                         .count = bench->count,
                                         .points = bench->points};
     if (bench->actions.count != 1)
-        return say_usage("--overlap takes one collective");
+        return say_usage("--beside takes one collective");
     return bench_overlap(&asked);
 }
 

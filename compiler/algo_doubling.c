@@ -52,7 +52,7 @@ static peal_status add_channels(struct planner *planner, const struct candidate 
 {
     struct candidate candidate = *loads;
     candidate.channels = candidate.chunks = candidate.lanes = channels;
-    candidate.slots = 2ull * (peal_doubling_steps(planner->group.n) + 1) * channels;
+    candidate.slots = 2ull * peal_doubling_slots(planner->group.n) * channels;
     candidate.hop_share = 1.0 / channels;
     /* Out to the slot; then two in and one out to add up. */
     for (uint32_t i = 0; i < candidate.nstages; i++) {
@@ -88,7 +88,7 @@ static void prepare(struct build *b, const struct candidate *candidate)
     uint32_t depth = b->plan->tile_bytes ? SLOT_DEPTH : 1;
     b->plan->nsems = (uint16_t)(2 * candidate->channels);
     for (uint32_t c = 0; c < candidate->channels; c++)
-        peal_build_region(b, PLAN_BUF_SCRATCH, peal_doubling_steps(b->plan->nranks) + 1, depth,
+        peal_build_region(b, PLAN_BUF_SCRATCH, peal_doubling_slots(b->plan->nranks), depth,
                           peal_build_slot_bytes(b));
 }
 

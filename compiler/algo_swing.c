@@ -107,7 +107,7 @@ static peal_status add_whole(struct planner *planner, struct candidate candidate
 {
     double stored[BUTTERFLY_ROUNDS_MAX], folded[BUTTERFLY_ROUNDS_MAX];
     candidate.channels = candidate.chunks = candidate.lanes = channels;
-    candidate.slots = 2ull * (rounds + 1) * channels;
+    candidate.slots = 2ull * peal_doubling_slots(planner->group.n) * channels;
     candidate.hop_share = 1.0 / channels;
     for (uint32_t k = 0; k < rounds; k++) {
         stored[k] = candidate.stage[k].gap_us > 0 ? 0 : 1; /* or by another engine */
@@ -218,7 +218,7 @@ static void prepare(struct build *b, const struct candidate *candidate)
     }
     b->plan->nsems = (uint16_t)(2 * candidate->channels);
     for (uint32_t c = 0; c < candidate->channels; c++)
-        peal_build_region(b, PLAN_BUF_SCRATCH, peal_doubling_steps(b->plan->nranks) + 1, 1,
+        peal_build_region(b, PLAN_BUF_SCRATCH, peal_doubling_slots(b->plan->nranks), 1,
                           peal_build_slot_bytes(b));
 }
 

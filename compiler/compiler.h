@@ -609,12 +609,14 @@ struct doubling_part {
     const uint32_t *partners; /* met in each step; NULL: whose positions differ in a bit */
     uint32_t chunk;
     uint8_t in_buffer;
-    uint32_t region; /* width peal_doubling_steps + 1 */
+    uint32_t region; /* width peal_doubling_slots */
     uint32_t depth;
     uint32_t sem0; /* two of them */
     int credits;
 };
 uint32_t peal_doubling_steps(uint32_t n);
+/* Slots of a rank: one for each step, and one for what a rank beyond a power of two hands over. */
+uint32_t peal_doubling_slots(uint32_t n);
 void peal_doubling_body(struct build *b, const struct doubling_part *part);
 
 /* Exchanges of halves (butterfly_shape.c). */

@@ -19,6 +19,12 @@ uint32_t peal_doubling_steps(uint32_t n)
     return steps;
 }
 
+uint32_t peal_doubling_slots(uint32_t n)
+{
+    uint32_t steps = peal_doubling_steps(n);
+    return steps + (n > 1u << steps || n < 2);
+}
+
 static uint32_t member(const struct doubling_part *part, uint32_t position)
 {
     return peal_member(part->members, part->of, position);

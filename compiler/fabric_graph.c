@@ -254,6 +254,19 @@ static void raise_to(struct group *group, peal_collective collective, double bet
         group->bound_beta[collective] = beta;
 }
 
+/* Without reduction in the network, each element of an allreduce arrives at all ranks but one on
+ * the way together, and at all but one on the way back: 2 (n - 1) hops over what enters all ranks,
+ * or, of the reversed network, leaves them. */
+static peal_status bound_allreduce(struct group *group, const struct pack_graph *graph)
+{
+    double entering;
+    if (group->switch_folds)
+        return PEAL_OK;
+    PEAL_TRY(peal_pack_ingress(group->ctx, graph, &entering));
+    raise_to(group, PEAL_ALLREDUCE, 2.0 * (group->n - 1) / entering);
+    return PEAL_OK;
+}
+
 /* The bounds of what flows from the roots, or, of the reversed network, to them. */
 static peal_status bound_direction(struct group *group, const struct pack_graph *graph,
                                    uint32_t root, int up)
@@ -270,32 +283,13 @@ static peal_status bound_direction(struct group *group, const struct pack_graph 
     group->bound_beta[up ? PEAL_REDUCE : PEAL_BROADCAST] = rooted;
     /* An allreduce sends each element, or its sum, over every cut, both ways. */
     raise_to(group, PEAL_ALLREDUCE, rooted);
-    return PEAL_OK;
-}
-
-/* Without reduction in the network, each element of an allreduce leaves all ranks but one on the
- * way together, and arrives at all but one on the way back: 2 (n - 1) hops over what leaves, or
- * enters, all ranks. */
-static void bound_allreduce(struct group *group, const struct pack_graph *graph)
-{
-    double leaving = 0, entering = 0;
-    for (uint32_t i = 0; i < graph->nedges; i++) {
-        const struct pack_edge *edge = &graph->edges[i];
-        leaving += edge->from < group->n ? (double)edge->capacity : 0;
-        entering += edge->to < group->n ? (double)edge->capacity : 0;
-    }
-    double hops = 2.0 * (group->n - 1);
-    if (group->switch_folds)
-        return;
-    raise_to(group, PEAL_ALLREDUCE, hops / leaving);
-    raise_to(group, PEAL_ALLREDUCE, hops / entering);
+    return bound_allreduce(group, graph);
 }
 
 static peal_status bound_graph(struct group *group, const struct pack_graph *graph,
                                struct pack_edge *edges, void *user)
 {
     uint32_t root = *(const uint32_t *)user;
-    bound_allreduce(group, graph);
     PEAL_TRY(bound_direction(group, graph, root, 0));
     if (!group->symmetric)
         turn_round(edges, graph->nedges);

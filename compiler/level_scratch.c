@@ -65,7 +65,7 @@ static void fold_level(struct level_layout *layout, const struct planner *planne
     struct level_way way = {.part = part, .single = single, .n = layout->size[level]};
     layout->inbox_depth[level] = single && part != PART_DOUBLING ? LEVEL_TREE_DEPTH : SLOT_DEPTH;
     if (part == PART_DOUBLING)
-        layout->inbox_width[level] = peal_doubling_steps(way.n) + 1;
+        layout->inbox_width[level] = peal_doubling_slots(way.n);
     else if (!(first && reached && part == PART_DIRECT))
         layout->inbox_width[level] = inbox_width(layout, level, &way);
     if (layout->whole)

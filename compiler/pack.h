@@ -88,6 +88,9 @@ peal_status peal_pack_optimum(peal_ctx *ctx, const struct pack_graph *graph, pea
 peal_status peal_pack_broadcast_bound(peal_ctx *ctx, const struct pack_graph *graph, uint32_t root,
                                       peal_diag *diag, struct pack_rate *rate_out);
 
+/* The most that can flow to each compute node from all others, added up. */
+peal_status peal_pack_ingress(peal_ctx *ctx, const struct pack_graph *graph, double *sum_out);
+
 /* The fastest rate with `trees` trees a root, given the ideal one from either function above.
  * Fewer trees, larger pieces, less of the optimum. */
 peal_status peal_pack_fixed(peal_ctx *ctx, const struct pack_graph *graph,

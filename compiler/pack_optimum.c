@@ -150,6 +150,31 @@ peal_status peal_pack_optimum(peal_ctx *ctx, const struct pack_graph *graph, pea
     return status;
 }
 
+/* ---- what all take in ----------------------------------------------------------------- */
+
+/* In gcds: the most that can flow to each node from all others together, added up. */
+static uint64_t all_ingress(struct pack_net *net)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < net->nlinks; i++)
+        peal_pack_net_set(net, i, net->links[i].capacity / net->gcd);
+    for (uint32_t v = 0; v < net->compute; v++) {
+        for (uint32_t from = 0; from < net->compute; from++)
+            peal_pack_flow_set(&net->flow, from, from == v ? 0 : net->total);
+        sum += peal_pack_flow_run(&net->flow, net->nodes, v, net->total);
+    }
+    return sum;
+}
+
+peal_status peal_pack_ingress(peal_ctx *ctx, const struct pack_graph *graph, double *sum_out)
+{
+    struct pack_net net;
+    PEAL_TRY(peal_pack_net_init(&net, ctx, graph, PACK_BOUND_NODES_MAX, NULL));
+    *sum_out = (double)all_ingress(&net) * (double)net.gcd;
+    peal_pack_net_free(&net);
+    return PEAL_OK;
+}
+
 /* ---- broadcast --------------------------------------------------------------------- */
 
 /* In gcds; every node is asked for no more than the least so far. */

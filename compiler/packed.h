@@ -37,6 +37,7 @@ struct packed_link {
     uint64_t way_out; /* the first resource on it */
     double back_us;   /* start-up of a signal the other way */
     uint8_t stores;   /* 1: the lane itself moves over it */
+    uint8_t nets;     /* 1: a NIC does */
 };
 
 /* What all pieces of one tree of each root have in common, in one direction. */
@@ -107,6 +108,9 @@ double peal_packed_share(const struct packed *packed, uint32_t chunk);
 peal_status peal_packed_deal(struct packed *packed, uint32_t pieces, uint32_t channels,
                              int by_link);
 void peal_packed_undeal(struct packed *packed);
+/* Transfers that a lane has under way at once; nets: by a NIC. Folds leave through as many stages;
+ * what a link's lane hands down is there. */
+uint32_t peal_packed_events(const struct packed *packed, int way, int nets);
 uint32_t peal_packed_lane_kinds(const struct packed *packed);
 uint32_t peal_packed_leaf_kind(const struct packed *packed);
 /* Which lane of its kind hears of a chunk at a leaf. */
@@ -159,10 +163,17 @@ struct packed_work {
     double gap_us;   /* its messages besides one, and those of the rank's other engines */
     double told_us;  /* how much later than the first the last child of a seat is told */
     double waits_us; /* between the signals of each of its steps */
+    /* Of the lane of a link that a NIC carries most hops for: */
+    uint32_t sent_hops;
+    double sent_us;   /* how long they keep the link busy, */
+    double beside_us; /* and what it carries for others meanwhile */
+    int folded;       /* 1: each is folded before it leaves */
     /* Of the first kind only: */
-    double links_us;      /* the link that takes its lanes longest */
-    double held_us;       /* the link whose lanes stand still together longest, */
-    double held_waits_us; /* and how long */
+    double links_us;       /* the link that takes its lanes longest, */
+    double links_waits_us; /* and how long one rests, where a lane stands still longest: those of
+                              others go on, unless they stand still, too */
+    double held_us;        /* the link whose lanes stand still together longest, */
+    double held_waits_us;  /* and how long */
 };
 
 /* Sets seat_us. */

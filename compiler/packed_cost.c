@@ -196,11 +196,6 @@ static void cost_links(struct costing *c)
 
 /* ---- lanes ---------------------------------------------------------------------------------- */
 
-/*
- * Between two tiles of a lane. Where partial sums wait for slots, both ends move a chunk in the
- * round trip of a credit, with so many tiles under way. A lane of another engine has BUILD_EVENTS
- * transfers under way, one of each chunk.
- */
 static const struct packed_work *work_of(const struct costing *c, const struct packed_work *work,
                                          uint32_t stage)
 {
@@ -212,46 +207,71 @@ static double step_us(const struct packed_work *work)
     return work->hops ? work->us / work->hops : 0;
 }
 
-static void add_turns(const struct costing *c, struct candidate *candidate,
-                      const struct packed_work *work)
+static void add_stage(struct candidate *candidate, struct stage stage)
 {
-    struct stage credit = {.depth = 1, .lane = candidate->nstages}, flight = credit;
+    stage.lane = candidate->nstages;
+    stage.alone_us_per_byte = stage.us_per_byte;
+    if (candidate->nstages < ENTER_LANE)
+        candidate->stage[candidate->nstages++] = stage;
+}
+
+/* Between two tiles of a lane that partial sums wait for: both ends move a chunk, or fold it, in
+ * the round trip of a credit, with so many tiles under way. */
+static void add_credit(const struct costing *c, struct candidate *candidate,
+                       const struct packed_work *work)
+{
+    struct stage credit = {.depth = 1};
     double tiles = c->packed->depth; /* in the start-ups there and back, and a step at either end */
-    flight.lane++;
-    for (uint32_t i = 0; i < c->base.nstages; i++) {
+    for (uint32_t i = 0; candidate->tile_bytes && i < c->base.nstages; i++) {
         const struct stage *stage = &candidate->stage[i];
         const struct packed_work *own = work_of(c, work, i);
-        if (stage->lane == ENTER_LANE || !own->hops)
+        if (stage->lane == ENTER_LANE || !own->hops || !c->up[i])
             continue;
         /* What comes up is folded by the next kind of lanes. */
-        if (c->up[i] && candidate->tile_bytes) {
-            int alone = c->stores[i] && c->packed->by_link; /* channels meet on links */
-            double moves_us = alone ? 0 : stage->us_per_byte / own->hops;
-            double us = larger(moves_us, step_us(own)) + step_us(own - 1);
-            credit.alpha_us = larger(credit.alpha_us, c->hop_us[i] / tiles);
-            credit.us_per_byte = larger(credit.us_per_byte, us / tiles);
-        }
-        if (!c->stores[i]) {
-            double ahead = own->hops < BUILD_EVENTS ? own->hops : BUILD_EVENTS;
-            flight.alpha_us = larger(flight.alpha_us, c->hop_us[i] / 2 * own->hops / ahead);
-            flight.us_per_byte = larger(flight.us_per_byte, stage->us_per_byte);
-        }
+        int alone = c->stores[i] && c->packed->by_link; /* channels meet on links */
+        double moves_us = alone ? 0 : stage->us_per_byte / own->hops;
+        double us = larger(moves_us, step_us(own)) + step_us(own - 1);
+        credit.alpha_us = larger(credit.alpha_us, c->hop_us[i] / tiles);
+        credit.us_per_byte = larger(credit.us_per_byte, us / tiles);
     }
-    credit.alone_us_per_byte = credit.us_per_byte;
-    flight.alone_us_per_byte = flight.us_per_byte;
-    if (candidate->nstages + 2 > STAGES_MAX)
-        return;
-    candidate->stage[candidate->nstages++] = credit;
-    candidate->stage[candidate->nstages++] = flight;
+    if (credit.us_per_byte > 0)
+        add_stage(candidate, credit);
+}
+
+/*
+ * Between two tiles of a lane whose hops another engine carries, so many at a time. What is there
+ * to be handed on leaves at one time, so that the link rests for a start-up until all has arrived,
+ * but for what other lanes send; folds leave one after the other. (Of copy engines, and of a
+ * channel's lanes, all hops of a level are taken to be on one link.)
+ */
+static void add_flight(const struct costing *c, struct candidate *candidate,
+                       const struct packed_work *work)
+{
+    for (uint32_t i = 0; i < c->base.nstages; i++) {
+        const struct packed_work *own = work_of(c, work, i);
+        uint32_t nets = own->sent_hops, hops = nets ? nets : own->hops;
+        uint32_t events =
+            peal_packed_events(c->packed, c->up[i] ? PACKED_UP : PACKED_DOWN, nets > 0);
+        uint32_t ahead = hops < events ? hops : events;
+        struct stage flight = {.depth = 1, .in_step = 1};
+        if (candidate->stage[i].lane == ENTER_LANE || c->stores[i] || !hops)
+            continue;
+        flight.alpha_us = c->hop_us[i] / 2 * hops / ahead;
+        flight.us_per_byte = nets ? own->sent_us : candidate->stage[i].us_per_byte;
+        flight.beside_us_per_byte = own->beside_us;
+        if (nets && own->folded) {
+            flight.depth = ahead;
+            flight.alpha_us *= ahead;
+        }
+        add_stage(candidate, flight);
+    }
 }
 
 static void add_pace(struct candidate *candidate, double us_per_byte, double waits_us)
 {
-    struct stage pace = {.depth = 1, .lane = candidate->nstages};
-    pace.us_per_byte = pace.alone_us_per_byte = us_per_byte;
-    pace.alpha_us = waits_us / 2; /* of depth 1: twice */
-    if (candidate->nstages < ENTER_LANE)
-        candidate->stage[candidate->nstages++] = pace;
+    /* Of depth 1: twice the start-up. */
+    add_stage(candidate,
+              (struct stage){.depth = 1, .us_per_byte = us_per_byte, .alpha_us = waits_us / 2});
 }
 
 /* A lane stands still between the signals of each step, which its links do not notice unless it has
@@ -259,7 +279,7 @@ static void add_pace(struct candidate *candidate, double us_per_byte, double wai
 static void add_waits(const struct costing *c, struct candidate *candidate,
                       const struct packed_work *work)
 {
-    add_pace(candidate, work->links_us, 0);
+    add_pace(candidate, work->links_us, c->packed->blocks > 1 ? work->links_waits_us : 0);
     if (work->held_waits_us > 0)
         add_pace(candidate, work->held_us, work->held_waits_us);
     for (uint32_t k = 0; k < peal_packed_lane_kinds(c->packed); k++)
@@ -365,7 +385,8 @@ static void set_lanes(const struct costing *c, struct candidate *candidate,
     }
     if (c->packed->by_link && c->planner->request.collective == PEAL_ALLGATHER)
         candidate->stage[c->base.nstages - 1].alpha_us = c->packed->greeting_us;
-    add_turns(c, candidate, work);
+    add_credit(c, candidate, work);
+    add_flight(c, candidate, work);
     add_waits(c, candidate, work);
     cut_cells(c, candidate, work);
 }

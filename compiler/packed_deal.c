@@ -28,6 +28,11 @@ static uint32_t weight_of(const struct packed *packed, uint32_t chunk)
     return packed->weight[chunk / packed->pieces % packed->trees];
 }
 
+uint32_t peal_packed_events(const struct packed *packed, int way, int nets)
+{
+    return packed->by_link && nets && way == PACKED_DOWN ? BURST_EVENTS : BUILD_EVENTS;
+}
+
 /* ---- kinds of lanes -------------------------------------------------------------------------- */
 
 static uint32_t up_kinds(const struct packed *packed)

@@ -539,6 +539,17 @@ static const uint32_t *in_order(const struct lane *lane, uint32_t *count)
     return from;
 }
 
+/* The lane of a link does so in all of its chunks, or in none. */
+static int sends_by_nic(const struct lane *lane, uint32_t chunk)
+{
+    const struct seat *seat = seat_of(lane, chunk, lane->b->self);
+    const uint32_t *child = peal_packed_children(lane->packed, lane->way, seat);
+    for (uint32_t i = 0; lane->way == PACKED_DOWN && i < seat->children; i++)
+        if (serves(lane, chunk, child[i]))
+            return peal_packed_link(lane->packed, PACKED_DOWN, child[i], lane->b->self)->nets;
+    return 0;
+}
+
 static void emit_lane(const struct lane *lane)
 {
     struct build *b = lane->b;
@@ -546,6 +557,7 @@ static void emit_lane(const struct lane *lane)
     const uint32_t *chunk = in_order(lane, &count);
     if (!count)
         return;
+    b->in_flight = peal_packed_events(lane->packed, lane->way, sends_by_nic(lane, chunk[0]));
     peal_build_lane(b);
     enter(lane);
     peal_build_section(b, 1);

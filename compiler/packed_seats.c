@@ -201,7 +201,8 @@ static void find_link(const struct planner *planner, uint32_t from, uint32_t to,
                                  .gap_us = hop.gap_us,
                                  .way_out = hop.path.uses ? hop.path.use[0].resource : 0,
                                  .back_us = back.alpha_us,
-                                 .stores = hop.engine == PEAL_ENGINE_SM};
+                                 .stores = hop.engine == PEAL_ENGINE_SM,
+                                 .nets = peal_plan_engine_nets(hop.engine) != 0};
 }
 
 /* The hops of all trees; a pair of ranks is looked up once. */

@@ -351,22 +351,46 @@ static void add_stored(const struct sharers *by, struct packed_work *work)
 {
     if (!by->count)
         return;
-    double us = sharing_us(by->lane, by->count), waits_us = in_step_us(by);
+    double us = sharing_us(by->lane, by->count), waits_us = in_step_us(by), longest_us = 0;
+    for (uint32_t i = 0; i < by->count; i++)
+        longest_us = larger(longest_us, by->lane[i]->waits_us);
     work->links_us = larger(work->links_us, us);
+    work->links_waits_us = larger(work->links_waits_us, longest_us / by->count);
     if (waits_us > work->held_waits_us || (waits_us == work->held_waits_us && us > work->held_us)) {
         work->held_waits_us = waits_us;
         work->held_us = us;
     }
 }
 
+/* Of a kind, the lane whose transfers take longest, among those of most hops. Others on the link
+ * have no more of it than each its share. */
+static void add_flight(const struct lane_work *lane, double pushed_us, uint32_t lanes,
+                       struct packed_work *kind)
+{
+    double others_us = pushed_us - lane->pushed_us, most_us = lane->pushed_us * (lanes - 1);
+    double beside_us = others_us < most_us ? others_us : most_us;
+    if (lane->hops < kind->sent_hops ||
+        (lane->hops == kind->sent_hops &&
+         lane->pushed_us + beside_us <= kind->sent_us + kind->beside_us))
+        return;
+    kind->sent_hops = lane->hops;
+    kind->sent_us = lane->pushed_us;
+    kind->beside_us = beside_us;
+    kind->folded = lane->us > 0;
+}
+
 /* A lane of one hop folds when its last fold has left, beside what other lanes send there. */
-static void add_staged(const struct sharers *by, struct packed_work *work)
+static void add_pushers(const struct measuring *m, const struct sharers *by, int nets,
+                        struct packed_work *work)
 {
     double pushed_us = 0;
     for (uint32_t i = 0; i < by->count; i++)
         pushed_us += by->lane[i]->pushed_us;
     for (uint32_t i = 0; i < by->count; i++) {
         const struct lane_work *lane = by->lane[i];
+        uint32_t kind = (uint32_t)(lane - m->lane) / m->packed->lanes;
+        if (nets)
+            add_flight(lane, pushed_us, by->count, &work[kind]);
         if (lane->hops > 1 || lane->us <= 0)
             continue;
         double sent_us = peal_beside_us(lane->pushed_us, pushed_us - lane->pushed_us, lane->us);
@@ -384,7 +408,7 @@ static void add_links(const struct measuring *m, uint32_t rank, struct packed_wo
         find_sharers(m, rank, first, 1, &by);
         add_stored(&by, work);
         find_sharers(m, rank, first, 0, &by);
-        add_staged(&by, work);
+        add_pushers(m, &by, packed->link[rank * packed->n + first].nets, work);
     }
 }
 

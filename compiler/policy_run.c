@@ -3,7 +3,7 @@
  * follow from what it picks. It is asked at powers of two and at the sizes it names; between two
  * of them where it picks differently the border is found by bisection, otherwise nothing changes.
  * So a table takes some hundred questions, whatever range it is for. */
-#include "policy_run.h"
+#include "select.h"
 
 #include <stdlib.h>
 #include <string.h>

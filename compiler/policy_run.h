@@ -53,14 +53,4 @@ peal_status peal_policy_program(void *planner, uint32_t index, const peal_row_in
 void peal_policy_step(void *planner, uint32_t nth, struct policy_step *step);
 void peal_policy_steps_end(struct policy_run *run);
 
-/* ---- from select.c */
-int peal_select_fits(const struct planner *planner, uint32_t index, uint64_t bytes);
-uint32_t peal_select_best(const struct planner *planner, uint64_t bytes);
-double peal_select_price(const struct planner *planner, uint32_t index, uint64_t bytes);
-uint64_t peal_select_end(const struct planner *planner, uint32_t index, uint64_t from, uint64_t to);
-void peal_select_describe(const struct planner *planner, uint32_t index, uint64_t min_bytes,
-                          uint64_t max_bytes, peal_row_info *info);
-peal_status peal_select_ask(struct planner *planner, const peal_request *ask, peal_diag *diag,
-                            uint32_t *first_out, uint32_t *count_out);
-
 #endif

@@ -15,11 +15,9 @@ static peal_status slice_row(const peal_table *table, uint32_t row, const peal_f
                          peal_status_text(status));
     to->plan = plan; /* the table's, also when this fails */
     PEAL_TRY(peal_plan_seal(plan, diag));
-    peal_row_info described;
-    peal_plan_describe(plan, &described);
     to->info = table->rows[row].info; /* predictions are of all ranks */
-    to->info.scratch_bytes = described.scratch_bytes;
-    to->info.tile_bytes = described.tile_bytes;
+    to->info.scratch_bytes = peal_plan_scratch_bytes(plan);
+    to->info.tile_bytes = plan->tile_bytes;
     return PEAL_OK;
 }
 

@@ -98,6 +98,14 @@ static void describe_times(const struct peal_plan *plan, peal_row_info *info)
     info->busbw_gbs = info->algbw_gbs * peal_plan_bus_factor(plan->collective, plan->nranks);
 }
 
+uint64_t peal_plan_scratch_bytes(const struct peal_plan *plan)
+{
+    uint64_t bytes = 0;
+    for (uint8_t buffer = PLAN_BUF_SCRATCH; buffer <= PLAN_BUF_PACKET; buffer++)
+        bytes += peal_plan_copies(plan, buffer) * peal_plan_memory_bytes(plan, buffer);
+    return bytes;
+}
+
 void peal_plan_describe(const struct peal_plan *plan, peal_row_info *info)
 {
     *info = (peal_row_info){.size = sizeof *info};
@@ -119,9 +127,7 @@ void peal_plan_describe(const struct peal_plan *plan, peal_row_info *info)
             info->sms = sms;
     }
     info->protocol = packets ? "packet" : "simple";
-    for (uint8_t buffer = PLAN_BUF_SCRATCH; buffer <= PLAN_BUF_PACKET; buffer++)
-        info->scratch_bytes +=
-            peal_plan_copies(plan, buffer) * peal_plan_memory_bytes(plan, buffer);
+    info->scratch_bytes = peal_plan_scratch_bytes(plan);
     info->wire = (peal_wire)peal_plan_wire(plan);
     describe_messages(plan, info);
     describe_times(plan, info);

@@ -8,22 +8,16 @@
 
 #include <string.h>
 
-static void put_varint(struct peal_buf *out, uint64_t value)
-{
-    unsigned char bytes[10];
-    size_t count = 0;
-    while (value >= 0x80) {
-        bytes[count++] = (unsigned char)(value | 0x80);
-        value >>= 7;
-    }
-    bytes[count++] = (unsigned char)value;
-    peal_buf_put(out, bytes, count);
-}
-
 static void put_byte(struct peal_buf *out, uint32_t value)
 {
-    unsigned char byte = (unsigned char)value;
-    peal_buf_put(out, &byte, 1);
+    peal_buf_byte(out, (unsigned char)value);
+}
+
+static void put_varint(struct peal_buf *out, uint64_t value)
+{
+    for (; value >= 0x80; value >>= 7)
+        put_byte(out, (uint32_t)(value & 0x7f) | 0x80u);
+    put_byte(out, (uint32_t)value);
 }
 
 void peal_plan_store64(void *at, uint64_t value)

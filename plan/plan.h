@@ -293,6 +293,8 @@ static inline uint8_t peal_plan_operand_wire(const struct peal_plan *plan,
 
 /* In how many copies a buffer's regions exist; calls take turns with them. */
 uint32_t peal_plan_copies(const struct peal_plan *plan, uint8_t buffer);
+/* What all copies of all regions take. */
+uint64_t peal_plan_scratch_bytes(const struct peal_plan *plan);
 /* Where regions lie in one copy: offset of a region, and the total. Packet regions lie in a memory
  * of their own, and those of plans that run ahead in another. */
 uint64_t peal_plan_region_bytes(const struct plan_region *region);

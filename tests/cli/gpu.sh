@@ -115,8 +115,8 @@ right -- cluster-h100-16.xml --group 0,8,16 -c allreduce,broadcast -b 90K -e net
 
 # ---- calls beside a kernel of tile products, engine by engine
 env LD_LIBRARY_PATH="$fake" FAKECUDA_DEVICES=2 timeout 120 "$PEAL" bench "$topologies/dgx-h100.xml" -n 2 --gpu \
-    --overlap -c allgather -s 64K:64K -i 3 --json >"$work/overlap.json" 2>"$work/out" || fail "bench --overlap"
-python3 - "$work/overlap.json" <<'CHECK' || fail "bench --overlap: rows"
+    --beside -c allgather -s 64K:64K -i 3 --json >"$work/overlap.json" 2>"$work/out" || fail "bench --beside"
+python3 - "$work/overlap.json" <<'CHECK' || fail "bench --beside: rows"
 import json, sys
 rows = json.load(open(sys.argv[1]))["rows"]
 moved = {engine for row in rows for engine in row["engines"]}

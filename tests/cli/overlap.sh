@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# peal bench --overlap: what is started beside a matrix product ends right, by every engine.
+# peal bench --beside: what is started beside a matrix product ends right, by every engine.
 # ctest: threads
 # shellcheck source=tests/support/cli.sh
 . "$PEAL_SOURCE/tests/support/cli.sh"
-few=(--overlap --iters 2 --warmup 0)
+few=(--beside --iters 2 --warmup 0)
 
 expect 0 "$PEAL" bench host:2 "${few[@]}" --sizes 4K:64K --factor 16
 expect_out '^# 2 ranks on [0-9]+ processor'
@@ -35,9 +35,9 @@ expect_json '[(r["bytes"], r["algorithm"]) for r in j["rows"][::2]] == [(1024, "
 expect 2 "$PEAL" bench ring.peal "${few[@]}" -s 1M:1M
 expect 2 "$PEAL" bench host:1 "${few[@]}"
 expect 2 "$PEAL" bench host:2 "${few[@]}" -c allgather,broadcast
-expect 2 "$PEAL" bench host:2 --overlap --iters 20000
-expect 2 "$PEAL" bench host:2 --overlap=3
-expect 2 "$PEAL" run host:2 --overlap
+expect 2 "$PEAL" bench host:2 --beside --iters 20000
+expect 2 "$PEAL" bench host:2 --beside=3
+expect 2 "$PEAL" run host:2 --beside
 expect 2 env RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29999 "$PEAL" bench host:2 "${few[@]}"
 expect_err 'peal starts itself'
 echo ok

@@ -195,10 +195,10 @@ measured "staged in the place of rdma" "$network" --group 0,8 -c allgather -s $l
     --threads
 
 say "overlap"
-beside() { # beside NAME OPTION...: a row for each engine, as peal bench --overlap has them
+beside() { # beside NAME OPTION...: a row for each engine, as peal bench --beside has them
     local name=$1 line
     shift
-    if bounded 60 "$peal" bench "$@" --gpu --overlap >"$work/out" 2>&1; then
+    if bounded 60 "$peal" bench "$@" --gpu --beside >"$work/out" 2>&1; then
         [ -n "$explained" ] ||
             row "beside a matrix product" "$(grep -v '^#' "$work/out" | grep -m 1 'hidden' | tr -s ' ')"
         explained=1

@@ -145,7 +145,7 @@ START_TEST(near_the_bound)
         {"cluster-h100-2.xml",
          {[PEAL_ALLREDUCE] = 105,
           [PEAL_REDUCE_SCATTER] = 107,
-          [PEAL_ALLGATHER] = 103,
+          [PEAL_ALLGATHER] = 104,
           [PEAL_BROADCAST] = 102,
           [PEAL_REDUCE] = 103}},
         {"cluster-h100-16.xml",
