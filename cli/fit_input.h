@@ -12,6 +12,8 @@ int get_series(const struct cli *cli, const peal_measured *measured, uint32_t in
                peal_series_info *info, const peal_point **point);
 /* This machine's paths, as series with a class of links, or none that crosses one (memory). */
 int measure_paths(struct cli *cli, peal_measured *measured);
+/* What a flag takes there and back between two threads, us; 0: it did not come back. */
+int measure_flag(double *us);
 /* What ranks do that share this machine's memory, as a topology to the file of -o, and as text. */
 int measure_memory(struct cli *cli, FILE *shown);
 const char *link_word(uint32_t index); /* classes of links */

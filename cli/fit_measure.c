@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * This machine's own paths, by pairs: one side has the data and raises a flag, the other copies it
- * and raises one back (threads, or processes over shared memory); over TCP a message goes there and
- * back, and half of that counts. Medians of batches, after one that is not counted.
+ * and raises one back (threads, or processes over shared memory, each side tied to a core); over
+ * TCP a message goes there and back, and half of that counts. Medians of batches, after one that is
+ * not counted.
  */
 #define _GNU_SOURCE
 #include "fit_input.h"
+#include "yard.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -49,6 +51,7 @@ struct pair {
     int peer_fd; /* its end */
     pthread_t thread;
     pid_t child;
+    cpu_set_t cores; /* that we had before */
 };
 
 /* ---- the other side */
@@ -72,6 +75,7 @@ static void *copy_all(void *user)
 {
     struct pair *p = user;
     struct shared *s = p->shared;
+    yard_pin(1);
     for (uint64_t call = 1;; call++) {
         if (!wait_for(&s->go, call))
             return NULL;
@@ -241,29 +245,63 @@ static void end_pair(struct pair *p)
         (void)waitpid(p->child, NULL, 0);
 }
 
-static int measure_pair(enum path path, uint64_t low, uint64_t high, peal_measured *measured)
+static size_t pair_bytes(const struct pair *p)
 {
-    struct pair p = {.path = path, .room = high, .fd = -1, .peer_fd = -1};
-    size_t whole = sizeof *p.shared + 2 * high;
-    char *memory = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return sizeof *p->shared + 2 * p->room;
+}
+
+/* With room for two buffers. */
+static int make_pair(struct pair *p, enum path path, uint64_t room)
+{
+    *p = (struct pair){.path = path, .room = room, .fd = -1, .peer_fd = -1};
+    char *memory =
+        mmap(NULL, pair_bytes(p), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
-        say(SAY_ERROR, "no memory for two buffers of %llu bytes", (unsigned long long)high);
+        say(SAY_ERROR, "no memory for two buffers of %llu bytes", (unsigned long long)room);
         return EXIT_RUNTIME;
     }
-    memset(memory + sizeof *p.shared, 1, 2 * high);
-    p.shared = (struct shared *)(void *)memory;
-    p.from = memory + sizeof *p.shared;
-    p.to = p.from + high;
-    int code;
-    if (begin_pair(&p)) {
-        code = measure_sizes(&p, low, measured);
-        end_pair(&p);
-    } else {
-        say(SAY_ERROR, "cannot start the other side of a pair");
-        code = EXIT_RUNTIME;
+    memset(memory + sizeof *p->shared, 1, 2 * room);
+    p->shared = (struct shared *)(void *)memory;
+    p->from = memory + sizeof *p->shared;
+    p->to = p->from + room;
+    (void)sched_getaffinity(0, sizeof p->cores, &p->cores);
+    if (begin_pair(p)) {
+        if (path != BY_TCP) /* the other side takes the second core of those that it was given */
+            yard_pin(0);
+        return EXIT_YES;
     }
-    (void)munmap(memory, whole);
+    say(SAY_ERROR, "cannot start the other side of a pair");
+    (void)munmap(memory, pair_bytes(p));
+    return EXIT_RUNTIME;
+}
+
+static void unmake_pair(struct pair *p)
+{
+    end_pair(p);
+    (void)sched_setaffinity(0, sizeof p->cores, &p->cores);
+    (void)munmap(p->shared, pair_bytes(p));
+}
+
+static int measure_pair(enum path path, uint64_t low, uint64_t high, peal_measured *measured)
+{
+    struct pair p;
+    CLI_TRY(make_pair(&p, path, high));
+    int code = measure_sizes(&p, low, measured);
+    unmake_pair(&p);
     return code;
+}
+
+int measure_flag(double *us)
+{
+    struct pair p;
+    CLI_TRY(make_pair(&p, BY_THREADS, 1));
+    *us = 0;
+    for (uint32_t i = 0; i < BATCHES; i++) { /* the least: others may have had a core meanwhile */
+        double one = measure_size(&p, 1);
+        *us = one > 0 && (!(*us > 0) || one < *us) ? one : *us;
+    }
+    unmake_pair(&p);
+    return EXIT_YES;
 }
 
 int measure_paths(struct cli *cli, peal_measured *measured)

@@ -3,9 +3,11 @@
  * What ranks do that share this machine's memory, as many of them as are asked for, whether each
  * has a core or several share one: allreduces by several algorithms, size by size, the algorithms
  * by turns and more than once, so that what else the machine does meets all alike; of each the
- * least time. A schedule takes an entry, a start-up for each of its steps, and what its ranks copy
- * at the rate of that size. Steps and copies are those that the planner counts, on a machine of
- * unit costs; entry and start-up are the line through the times of the smallest message, rates
+ * least time. A virtual machine's cores are at one time near each other and at another far apart,
+ * so a flag is sent there and back before each run: those count in which it took about as long as
+ * it did in most. A schedule takes an entry, a start-up for each of its steps, and what its ranks
+ * copy at the rate of that size. Steps and copies are those that the planner counts, on a machine
+ * of unit costs; entry and start-up are the line through the times of the smallest message, rates
  * follow from the others.
  */
 #include "fit_input.h"
@@ -20,6 +22,11 @@
 #define TURNS_FEW 2u /* of small sizes alone: a look, not a measurement */
 #define FEW_BYTES (64u << 10)
 #define BUDGET_US 12000u
+#define ALIKE 1.5 /* flags that differ by less are of one state of the machine */
+/* Calls of processes stage their messages in places that take turns: until these have all been used
+ * once, a call waits for pages. */
+#define PLACES_BYTES (32u << 20)
+#define WARM_MOST 2048u
 #define LOW 64u
 #define HIGH (64u << 20)
 #define HIGH_LEAST 4096u
@@ -48,6 +55,12 @@ struct measuring {
     peal_fabric *unit;
     uint32_t sizes;
     uint64_t size[SIZES];
+    int crowded; /* more ranks than cores: no flag tells anything */
+    double run[ALGORITHMS][TURNS][SIZES];
+    double flag[ALGORITHMS][TURNS];   /* before the run */
+    uint32_t runs, alike;             /* of these so many in one state, */
+    double flag_us;                   /* in which a flag takes so long; 0: not looked at */
+    double other_us;                  /* the middle one of the others */
     double us[ALGORITHMS][SIZES];     /* measured; 0: not served */
     double steps[ALGORITHMS][SIZES];  /* start-ups */
     double copies[ALGORITHMS][SIZES]; /* us at 1e9 bytes a second */
@@ -100,30 +113,35 @@ static int make_plan(struct measuring *m, uint32_t which, peal_table **table)
 
 /* ---- measuring */
 
-static int run_plan(struct measuring *m, uint32_t which, peal_table *table)
+/* Threads stage nothing. */
+static uint32_t warm_calls(const struct measuring *m, uint64_t bytes)
+{
+    uint64_t calls = m->crowded || m->size[m->sizes - 1] <= FEW_BYTES ? 2 : PLACES_BYTES / bytes;
+    return (uint32_t)(calls < 2 ? 2 : calls < WARM_MOST ? calls : WARM_MOST);
+}
+
+static int run_plan(struct measuring *m, uint32_t which, uint32_t turn, peal_table *table)
 {
     struct job jobs[SIZES];
     struct result results[SIZES] = {{.done = 0}};
     struct crew crew = {.table = table, .ranks = m->ranks, .what = "peal fit: sizes"};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    CLI_TRY(read_crew(m->cli, m->ranks <= (uint32_t)(cores > 0 ? cores : 1), &crew));
+    CLI_TRY(read_crew(m->cli, !m->crowded, &crew));
+    if (!m->crowded)
+        CLI_TRY(measure_flag(&m->flag[which][turn]));
     for (uint32_t s = 0; s < m->sizes && m->copies[which][s] > 0; s++)
         jobs[crew.njobs++] = (struct job){.action = {.collective = PEAL_ALLREDUCE},
                                           .count = m->size[s] / 4,
                                           .dtype = PEAL_FLOAT32,
                                           .op = PEAL_SUM,
-                                          .warmup = 2,
+                                          .warmup = warm_calls(m, m->size[s]),
                                           .rounds = job_bursts(m->size[s]),
                                           .calls = 1,
                                           .budget_us = BUDGET_US};
     crew.jobs = jobs;
     crew.results = results;
     CLI_TRY(crew_run(&crew));
-    for (uint32_t s = 0; s < crew.njobs; s++) {
-        double us = results[s].best_us;
-        if (us > 0 && (!(m->us[which][s] > 0) || us < m->us[which][s]))
-            m->us[which][s] = us;
-    }
+    for (uint32_t s = 0; s < crew.njobs; s++)
+        m->run[which][turn][s] = results[s].best_us;
     return EXIT_YES;
 }
 
@@ -137,10 +155,53 @@ static int measure_all(struct measuring *m)
     for (uint32_t turn = 0; turn < turns; turn++)
         for (uint32_t a = 0; a < ALGORITHMS && code == EXIT_YES; a++)
             if (table[a])
-                code = run_plan(m, a, table[a]);
+                code = run_plan(m, a, turn, table[a]);
     for (uint32_t a = 0; a < ALGORITHMS; a++)
         peal_table_destroy(table[a]);
     return code;
+}
+
+/* ---- which runs count */
+
+static int by_value(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* The state in which most runs were made. */
+static void find_state(struct measuring *m)
+{
+    double flag[ALGORITHMS * TURNS];
+    for (uint32_t a = 0; a < ALGORITHMS; a++)
+        for (uint32_t t = 0; t < TURNS; t++)
+            if (m->flag[a][t] > 0)
+                flag[m->runs++] = m->flag[a][t];
+    qsort(flag, m->runs, sizeof *flag, by_value);
+    for (uint32_t first = 0, last = 0; first < m->runs; first++) {
+        while (last < m->runs && flag[last] <= ALIKE * flag[first])
+            last++;
+        if (last - first <= m->alike)
+            continue;
+        m->alike = last - first;
+        m->flag_us = flag[first + m->alike / 2];
+        uint32_t above = m->runs - last;
+        m->other_us = first > above ? flag[first / 2] : above ? flag[last + above / 2] : 0;
+    }
+}
+
+/* Of each algorithm and size the least time in that state, or, if it never met it, of all. */
+static void take_least(struct measuring *m, uint32_t which, uint32_t size)
+{
+    double least[2] = {0, 0};
+    for (uint32_t t = 0; t < TURNS; t++) {
+        double us = m->run[which][t][size], flag = m->flag[which][t];
+        int like = flag <= ALIKE * m->flag_us && flag >= m->flag_us / ALIKE;
+        for (int all = 0; all < 2; all++)
+            if (us > 0 && (all || like) && (!(least[all] > 0) || us < least[all]))
+                least[all] = us;
+    }
+    m->us[which][size] = least[0] > 0 ? least[0] : least[1];
 }
 
 /* ---- costs */
@@ -224,9 +285,22 @@ static void add_rates(struct measuring *m, peal_memory_use use)
             (peal_memory_rate){sizeof *m->rate, use, m->size[m->sizes - 1], least_rate(m)};
 }
 
+static void show_state(const struct measuring *m, FILE *file)
+{
+    char text[NUMBER_TEXT];
+    if (!m->runs)
+        return;
+    fprintf(file, "a flag goes there and back in %s us", real_text(m->flag_us, text));
+    if (m->alike < m->runs)
+        fprintf(file, " in %lu of %lu runs, which count; in the others it took %s us",
+                (unsigned long)m->alike, (unsigned long)m->runs, real_text(m->other_us, text));
+    fputc('\n', file);
+}
+
 static void show_memory(const struct measuring *m, FILE *file)
 {
     char text[NUMBER_TEXT], size[NUMBER_TEXT];
+    show_state(m, file);
     fprintf(file, "memory, %lu ranks: a call takes %s us", (unsigned long)m->ranks,
             real_text(m->entry_us, text));
     fprintf(file, " and %s us a step; a rank copies, GB/s\n", real_text(m->alpha_us, text));
@@ -242,6 +316,10 @@ static int measure(struct measuring *m, FILE *shown)
     struct output output;
     CLI_TRY(make_unit(m));
     CLI_TRY(measure_all(m));
+    find_state(m);
+    for (uint32_t a = 0; a < ALGORITHMS; a++)
+        for (uint32_t s = 0; s < m->sizes; s++)
+            take_least(m, a, s);
     fit_latency(m);
     for (int use = 0; use < PEAL_MEMORY_USE_COUNT; use++)
         add_rates(m, (peal_memory_use)use);
@@ -266,6 +344,7 @@ int measure_memory(struct cli *cli, FILE *shown)
     struct measuring *m = need(calloc(1, sizeof *m));
     m->cli = cli;
     m->ranks = ranks;
+    m->crowded = ranks > (uint32_t)(cores > 0 ? cores : 1);
     for (uint64_t bytes = LOW; bytes <= high && m->sizes < SIZES;
          bytes *= bytes >= FINE_LOW && bytes < FINE_HIGH ? 2 : STEP)
         m->size[m->sizes++] = bytes;

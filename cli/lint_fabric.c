@@ -78,14 +78,14 @@ static void lossless(struct lint *lint)
     if (strcmp(info->dialect, "cluster") != 0 || info->hosts < 2)
         return;
     if (info->pfc == 0 || info->ecn == 0)
-        lint_add(lint, LINT_LOSSLESS, LEVEL_WARNING, lint->cli->operand[0], 0,
+        lint_add(lint, LINT_LOSSLESS, LEVEL_WARNING, lint->cli->operand[0], info->network_line,
                  "RDMA over Ethernet with %s off: a full switch drops packets, and go-back-N sends "
                  "them all again",
                  info->pfc == 0 && info->ecn == 0 ? "PFC and ECN"
                  : info->pfc == 0                 ? "PFC"
                                                   : "ECN");
     else if (info->pfc < 0 || info->ecn < 0)
-        lint_add(lint, LINT_LOSSLESS, LEVEL_INFO, lint->cli->operand[0], 0,
+        lint_add(lint, LINT_LOSSLESS, LEVEL_INFO, lint->cli->operand[0], info->network_line,
                  "the file does not say whether its switches have PFC and ECN on");
 }
 

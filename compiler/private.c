@@ -94,6 +94,8 @@ void peal_planner_private(struct planner *planner, uint32_t first)
         return;
     if (!planner->group.accelerators && planner->algorithm == ALGO_ANY)
         drop_tiled(planner, first);
+    if (planner->memory.count[TOPO_USE_LOAD]) /* measured with such buffers as its ranks have */
+        return;
     for (uint32_t i = first; i < planner->count; i++) {
         if (!planner->group.accelerators && planner->group.nhosts == 1) /* else networks bind */
             cost_slots(&planner->candidates[i]);

@@ -94,8 +94,9 @@ static peal_status check_split(const peal_model *model, const peal_estimate_para
     if (params->ep > 1 && !model->experts)
         return peal_fail(diag, PEAL_ERR_ARG, "ep %u: the model has no experts", params->ep);
     if (params->dp % params->ep || (params->ep > 1 && model->experts % params->ep))
-        return peal_fail(diag, PEAL_ERR_ARG, "ep %u divides dp %u and the %u experts, or cannot be",
-                         params->ep, params->dp, model->experts);
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "ep %u: it has to divide dp %u and the model's %u experts", params->ep,
+                         params->dp, model->experts);
     if (params->zero > 3 || (params->zero && params->full_gradient))
         return peal_fail(diag, PEAL_ERR_ARG, "zero is 0 to 3, and 0 with the full gradient");
     if (!(params->overlap >= 0 && params->overlap <= 1) || !(params->compute_us >= 0) ||

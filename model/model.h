@@ -100,16 +100,17 @@ struct sim_group {
     uint32_t uses;
     uint32_t flows;
     uint32_t mark;
-    uint32_t heap_at; /* SIM_NONE: no flow has a rate */
+    uint32_t bound; /* the resource that holds it back; SIM_NONE: its cap does */
     uint32_t fresh;
     double served;  /* bytes of each flow, at `since` */
     uint64_t since; /* the rate holds from then on */
     /* A line of the cache. */
     uint64_t finish;
-    double bytes;  /* of all flows that are over */
-    uint64_t idle; /* the round in which the last of its flows ended */
-    uint32_t head; /* the flow that ends next */
-    uint32_t spare[9];
+    double bytes;     /* of all flows that are over */
+    uint64_t idle;    /* the round in which the last of its flows ended */
+    uint32_t head;    /* the flow that ends next */
+    uint32_t heap_at; /* SIM_NONE: no flow has a rate */
+    uint32_t spare[8];
 };
 
 struct sim_flow {
@@ -133,7 +134,8 @@ struct sim_resource {
     double weights;
     double level;
     /* A line of the cache. */
-    double change;    /* of the load, where no level is looked for */
+    double
+        change; /* of the load, where no level is looked for; else the level at which it is full */
     uint64_t rerated; /* the round in which a group on it last got another rate */
     uint64_t busy_since;
     uint64_t busy;

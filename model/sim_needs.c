@@ -591,6 +591,7 @@ static peal_status make_groups(struct peal_sim *sim)
         sim->group[n] = (struct sim_group){.cap = sim->need[n].cap,
                                            .first_use = sim->need[n].first_use,
                                            .uses = sim->need[n].uses,
+                                           .bound = SIM_NONE,
                                            .head = SIM_NONE,
                                            .heap_at = SIM_NONE};
     return PEAL_OK;

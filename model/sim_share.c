@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Max-min fair shares by progressive filling, once for all that happens at one time, and only
- * among what hangs together over full resources with a flow that began or a full resource that
- * lost one. That is exact: a flow outside keeps its rate and the full resource that holds it
- * back, which nothing inside crosses; and should a resource be overrun that was not full, it is
- * taken in too.
+ * among flows that are held back by the same full resources as one that began, or by one that lost
+ * a flow. Others keep their rates, and take that much of the resources that are looked at. That is
+ * exact: one that keeps its rate is held back by a full resource that none of those crosses; where
+ * it would have more than its share of another that is full now, it is taken in, and so is a
+ * resource that was not full and would be overrun.
  *
  * Flows of one group (model.h) count as one with so many times its weight. Where one ended and
  * another began with its rate at the same time, full resources are as full as they were, everybody
@@ -71,9 +72,11 @@ static void collect(struct peal_sim *sim, uint32_t g, uint32_t r)
                 if (joins(sim, group, &use[u]))
                     add_resource(sim, use[u].resource);
         } else {
-            const struct sim_resource *resource = &sim->resource[sim->part_resource.at[r++]];
+            uint32_t at = sim->part_resource.at[r++];
+            const struct sim_resource *resource = &sim->resource[at];
             for (uint32_t i = resource->groups; i-- > 0;)
-                add_group(sim, resource->on[i].group);
+                if (sim->group[resource->on[i].group].bound == at)
+                    add_group(sim, resource->on[i].group);
         }
     }
 }
@@ -113,9 +116,16 @@ static void open_levels(struct peal_sim *sim)
         struct sim_resource *r = &sim->resource[sim->part_resource.at[i]];
         r->left = r->capacity;
         r->weights = 0;
-        for (uint32_t k = r->groups; k-- > 0;)
-            r->weights += r->on[k].weight * sim->group[r->on[k].group].flows;
+        for (uint32_t k = r->groups; k-- > 0;) {
+            const struct sim_group *g = &sim->group[r->on[k].group];
+            double weight = r->on[k].weight * g->flows;
+            if (g->mark == sim->mark)
+                r->weights += weight;
+            else
+                r->left -= weight * g->rate;
+        }
         r->level = level_of(r);
+        r->change = SIM_NO_LEVEL;
         peal_sim_append(sim, &sim->levels, sim->part_resource.at[i]);
     }
     for (uint32_t i = sim->levels.count / 2; i-- > 0;)
@@ -176,11 +186,12 @@ static void sort_caps(struct peal_sim *sim)
 
 /* ---- filling */
 
-static void give(struct peal_sim *sim, uint32_t group, double share)
+static void give(struct peal_sim *sim, uint32_t group, double share, uint32_t bound)
 {
     struct sim_group *g = &sim->group[group];
     const struct sim_use *use = uses_of(sim, g);
     g->share = share;
+    g->bound = bound;
     for (uint32_t u = 0; u < g->uses; u++) {
         struct sim_resource *r = &sim->resource[use[u].resource];
         if (r->mark != sim->mark)
@@ -209,16 +220,36 @@ static void fill(struct peal_sim *sim)
             return;
         uint32_t least = sim->part.at[capped - 1];
         if (sim->group[least].cap <= next * EQUAL) {
-            give(sim, least, sim->group[least].cap);
+            give(sim, least, sim->group[least].cap, SIM_NONE);
             continue;
         }
         /* Equal but for rounding is equal: what is alike ends at the same time. */
         level = next > level * EQUAL || next < level / EQUAL ? next : level;
-        const struct sim_resource *full = &sim->resource[sim->levels.at[0]];
-        for (uint32_t i = full->groups; i-- > 0;)
-            if (sim->group[full->on[i].group].share < 0)
-                give(sim, full->on[i].group, level);
+        uint32_t at = sim->levels.at[0];
+        struct sim_resource *full = &sim->resource[at];
+        full->change = level;
+        for (uint32_t i = full->groups; i-- > 0;) {
+            const struct sim_group *g = &sim->group[full->on[i].group];
+            if (g->mark == sim->mark && g->share < 0)
+                give(sim, full->on[i].group, level, at);
+        }
     }
+}
+
+/* Takes in those that keep their rate and have more of a full resource than what others get of it;
+ * 1: there are some. */
+static int displaced(struct peal_sim *sim)
+{
+    uint32_t before = sim->part.count;
+    for (uint32_t i = 0; i < sim->part_resource.count; i++) {
+        const struct sim_resource *r = &sim->resource[sim->part_resource.at[i]];
+        if (r->change >= SIM_NO_LEVEL)
+            continue;
+        for (uint32_t k = r->groups; k-- > 0;)
+            if (sim->group[r->on[k].group].rate > r->change * OVER)
+                add_group(sim, r->on[k].group);
+    }
+    return sim->part.count > before;
 }
 
 /* What the group's share changes where no level was looked for; notes each such resource once. */
@@ -260,16 +291,24 @@ static int overrun(struct peal_sim *sim)
 static void share_part(struct peal_sim *sim)
 {
     uint32_t groups = 0, resources = 0;
-    do {
+    int more = 1;
+    while (more && sim->status == PEAL_OK) {
         collect(sim, groups, resources);
         groups = sim->part.count;
         resources = sim->part_resource.count;
-        if (groups == 1 && resources == 0) { /* nothing is short */
-            sim->group[sim->part.at[0]].share = sim->group[sim->part.at[0]].cap;
+        if (!groups) /* who was held back there is through */
             break;
+        if (groups == 1 && resources == 0) { /* nothing is short */
+            struct sim_group *only = &sim->group[sim->part.at[0]];
+            only->share = only->cap;
+            only->bound = SIM_NONE;
+            more = overrun(sim);
+            continue;
         }
         fill(sim);
-    } while (sim->status == PEAL_OK && overrun(sim));
+        more = displaced(sim);
+        more |= overrun(sim);
+    }
     for (uint32_t i = 0; i < sim->part.count && sim->status == PEAL_OK; i++)
         peal_sim_group_rate(sim, sim->part.at[i], sim->group[sim->part.at[i]].share);
     sim->part.count = sim->part_resource.count = 0;

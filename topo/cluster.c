@@ -115,6 +115,7 @@ static peal_status read_switch(struct cluster_reader *reader, const struct topo_
 
     PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "buffer-mib, pfc or ecn"));
     PEAL_TRY(peal_topo_cluster_leaf(reader, elem));
+    network->line = elem->line;
     PEAL_TRY(peal_topo_cluster_count(reader, elem, "buffer-mib", 1000000, &buffer));
     if (buffer)
         network->buffer_mib = (int)buffer;
@@ -141,6 +142,7 @@ static peal_status read_network(struct cluster_reader *reader, const struct topo
     else
         return peal_topo_cluster_refuse(reader, elem, kind ? "unknown kind" : "no kind",
                                         "kind=\"rails\" or kind=\"leaf-spine\"");
+    network->line = elem->line;
     network->latency_us = peal_topo_constant(TOPO_SPINE_LATENCY);
     PEAL_TRY(peal_topo_cluster_count(reader, elem, "hosts-per-leaf", TOPO_HOSTS_MAX,
                                      &network->hosts_per_leaf));

@@ -20,8 +20,10 @@ peal_status peal_fabric_get(const peal_fabric *fabric, peal_fabric_info *info)
     full.links = fabric->listeds;
     full.notes = fabric->notes.count;
     full.digest = fabric->digest;
-    full.pfc = peal_topo_switch_facts(fabric).pfc;
-    full.ecn = peal_topo_switch_facts(fabric).ecn;
+    struct topo_switch_facts facts = peal_topo_switch_facts(fabric);
+    full.pfc = facts.pfc;
+    full.ecn = facts.ecn;
+    full.network_line = facts.line;
     return peal_export(info, &full, sizeof full);
 }
 

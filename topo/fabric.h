@@ -186,6 +186,7 @@ struct topo_network {
     int buffer_mib;    /* of one switch; -1 not stated, as pfc and ecn */
     int pfc;
     int ecn;
+    uint32_t line;     /* of <switch>, or, without one, of <network> */
     uint64_t resource; /* first id */
 };
 

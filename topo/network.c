@@ -188,7 +188,8 @@ struct topo_switch_facts peal_topo_switch_facts(const peal_fabric *fabric)
 {
     const struct topo_network *network = &fabric->network;
 
-    return (struct topo_switch_facts){network->buffer_mib, network->pfc, network->ecn};
+    return (struct topo_switch_facts){network->buffer_mib, network->pfc, network->ecn,
+                                      network->line};
 }
 
 int peal_topo_switch_buffer(const peal_fabric *fabric)

@@ -28,6 +28,7 @@ struct topo_switch_facts {
     int buffer_mib;
     int pfc;
     int ecn;
+    uint32_t line; /* where it is stated, or could be; 0: without a network */
 };
 struct topo_switch_facts peal_topo_switch_facts(const peal_fabric *fabric);
 

@@ -261,6 +261,7 @@ typedef struct peal_fabric_info {
     uint64_t digest; /* equal for equal fabrics */
     int pfc;         /* of the network's switches: 1 on, 0 off, -1 not stated */
     int ecn;
+    uint32_t network_line; /* of the file, where that is stated or could be; 0: no network */
 } peal_fabric_info;
 
 typedef struct peal_rank_info {

@@ -3,13 +3,19 @@
 """What the planner's choice loses to the best algorithm measured, and how far predictions are off.
 
 regret.py PEAL [--ranks N,...] [--sizes LO:HI] [--factor X] [--rounds R] [--collective C]
-          [--median] [--ranks-as threads|procs] [--json FILE] TOPOLOGY
+          [--median] [--ranks-as threads|procs] [--fit] [--json FILE] TOPOLOGY
 
 Every algorithm that serves the request is measured, and so is the planner's own choice, one after
 the other in each round, so that what else the machine does meets all of them alike. Of the rounds
 of a size the least time counts (--median: the middle one): of `peal bench`, out of place, the best
 of its bursts. TOPOLOGY is what `peal fit --measure --ranks N -o` wrote, a % in its name standing
-for N; "host:" stands for the constants that peal has without one. Regret is the choice's time over the least of all.
+for N (--fit: it is written first, N by N); "host:" stands for the constants that peal has without
+one. Regret is the choice's time over the least of all.
+
+A virtual machine's cores may be near each other at one time and far apart at another. So a flag is
+sent there and back before each measurement, and where that takes now so long and now more than half
+as long again, each of these states has rows of its own: only what was measured in one state is
+compared.
 """
 import argparse
 import json
@@ -26,14 +32,31 @@ def ask(words):
     return json.loads(done.stdout) if done.returncode == 0 and done.stdout else None
 
 
+def flag_us(peal):
+    """What a flag takes there and back between two cores."""
+    paths = ask([peal, "fit", "--measure", "--sizes", "1:16", "--json"])
+    return min(p["time_us"] for s in paths["series"][:2] for p in s["points"])
+
+
+def states_of(flags):
+    """Flags that differ by less than half count as one state: the least of each, the commonest first."""
+    groups = []
+    for us in sorted(flags):
+        if not groups or us > 1.5 * groups[-1][0]:
+            groups.append([])
+        groups[-1].append(us)
+    return [g[0] for g in sorted(groups, key=len, reverse=True)]
+
+
 class Case:
     def __init__(self, args, ranks):
         self.args, self.ranks = args, ranks
+        self.flags = []
         self.where = ["host:%d" % ranks] if args.topology == "host:" else \
             [args.topology.replace("%", str(ranks)), "-n", str(ranks)]
         self.base = [*self.where, "-c", args.collective]
         self.planned = {}   # algorithm ("" the choice): bytes: predicted row
-        self.measured = {}  # algorithm: bytes: [us of each round]
+        self.measured = {}  # algorithm: bytes: [(us, flag's us) of each round]
 
     def names(self):
         low = self.args.sizes.split(":")[0]
@@ -47,12 +70,14 @@ class Case:
     def bench(self, name):
         forced = ["-a", name] if name else []
         placed = ["--" + self.args.ranks_as] if self.args.ranks_as else []
+        flag = flag_us(self.args.peal) if self.ranks <= os.cpu_count() else 0
+        self.flags.append(flag)
         out = ask([self.args.peal, "bench", *self.base, *forced, *placed, "--no-check",
                    "--sizes", self.args.sizes, "--factor", str(self.args.factor), "--json"])
         for row in out["rows"] if out else []:
             if not row["inplace"]:
                 self.measured.setdefault(name, {}).setdefault(row["bytes"], []).append(
-                    row["time_best_us"])
+                    (row["time_best_us"], flag))
                 if not name:
                     self.planned.setdefault("=", {})[row["bytes"]] = row["algorithm"]
 
@@ -61,8 +86,9 @@ class Case:
         table = ask([self.args.peal, "plan", *self.base, *forced, "--bytes", str(size), "--json"])
         return table["rows"][0] if table else None
 
-    def time(self, name, size):
-        rounds = self.measured.get(name, {}).get(size)
+    def time(self, name, size, state):
+        rounds = [us for us, flag in self.measured.get(name, {}).get(size, [])
+                  if state <= flag <= 1.5 * state]
         if not rounds:
             return None
         return statistics.median(rounds) if self.args.median else min(rounds)
@@ -73,7 +99,18 @@ def load():
         return file.read().split()[0]
 
 
+def fit(args, ranks):
+    if not args.fit:
+        return
+    path = args.topology.replace("%", str(ranks))
+    placed = ["--" + args.ranks_as] if args.ranks_as else []
+    if subprocess.run([args.peal, "fit", "--measure", "--ranks", str(ranks), *placed, "--sizes",
+                       "4:64M", "-o", path], stdout=subprocess.DEVNULL, check=False).returncode:
+        sys.exit("%s: could not be measured" % path)
+
+
 def measure(args, ranks):
+    fit(args, ranks)
     case = Case(args, ranks)
     names = case.names()
     for number in range(args.rounds):
@@ -83,14 +120,17 @@ def measure(args, ranks):
     return case, names
 
 
-def of_size(case, names, size):
+def of_size(case, names, size, state):
+    """None: in this state the choice, or one of the others, has not been measured."""
     choice = case.planned["="][size]
-    times = {n: t for n in names if (t := case.time(n, size)) is not None}
+    times = {n: t for n in names if (t := case.time(n, size, state)) is not None}
     # The choice was measured twice: as the choice, and by its name.
-    own = min(case.time("", size), times.get(choice, math.inf))
+    own = min(case.time("", size, state) or math.inf, times.get(choice, math.inf))
+    if own == math.inf or any(n not in times for n in names if size in case.measured.get(n, {})):
+        return None
     times[choice] = own
     best = min(times, key=times.get)
-    row = {"ranks": case.ranks, "bytes": size, "choice": choice, "choice_us": own,
+    row = {"ranks": case.ranks, "flag_us": state, "bytes": size, "choice": choice, "choice_us": own,
            "best": best, "best_us": times[best], "regret": own / times[best], "times": times,
            "predicted": {}}
     for name in times:
@@ -108,18 +148,23 @@ def size_text(size):
     return ""
 
 
+def flag_text(us):
+    return "%.3f" % us if us else "-"
+
+
 def geometric(values):
     return math.exp(statistics.fmean(math.log(v) for v in values)) if values else math.nan
 
 
 def show(rows):
-    print("%5s %6s  %-10s %10s %10s %6s  %-10s %10s %7s" %
-          ("ranks", "bytes", "choice", "measured", "predicted", "off", "best", "measured",
+    print("%5s %7s %6s  %-10s %10s %10s %6s  %-10s %10s %7s" %
+          ("ranks", "flag us", "bytes", "choice", "measured", "predicted", "off", "best", "measured",
            "regret"))
     for row in rows:
         predicted = row["predicted"].get(row["choice"], math.nan)
-        print("%5d %6s  %-10s %10.2f %10.2f %+5.0f%%  %-10s %10.2f %7.3f" %
-              (row["ranks"], size_text(row["bytes"]), row["choice"], row["choice_us"], predicted,
+        print("%5d %7s %6s  %-10s %10.2f %10.2f %+5.0f%%  %-10s %10.2f %7.3f" %
+              (row["ranks"], flag_text(row["flag_us"]), size_text(row["bytes"]), row["choice"],
+               row["choice_us"], predicted,
                100 * (predicted / row["choice_us"] - 1), row["best"], row["best_us"],
                row["regret"]))
 
@@ -129,13 +174,14 @@ def off(row, names):
 
 
 def summary(rows):
-    for ranks in [*sorted({row["ranks"] for row in rows}), 0]:
-        some = [row for row in rows if ranks in (0, row["ranks"])]
+    for ranks, flag in [*sorted({(row["ranks"], row["flag_us"]) for row in rows}), (0, 0)]:
+        some = [row for row in rows if not ranks or (ranks, flag) == (row["ranks"], row["flag_us"])]
         chosen = [x for row in some for x in off(row, [row["choice"]])]
         every = [x for row in some for x in off(row, row["times"])]
-        print("%-8s regret %.3f (worst %.2f); prediction off by %.0f %% (median) of the choice, "
+        where = "%d ranks%s" % (ranks, ", flag %s us" % flag_text(flag) if flag else "")
+        print("%-24s regret %.3f (worst %.2f); prediction off by %.0f %% (median) of the choice, "
               "%.0f %% of all algorithms" %
-              ("%d ranks" % ranks if ranks else "all", geometric([r["regret"] for r in some]),
+              (where if ranks else "all", geometric([r["regret"] for r in some]),
                max(r["regret"] for r in some), 100 * statistics.median(chosen),
                100 * statistics.median(every)))
 
@@ -151,6 +197,7 @@ def main():
     parser.add_argument("--collective", default="allreduce")
     parser.add_argument("--median", action="store_true")
     parser.add_argument("--ranks-as", choices=["threads", "procs"])
+    parser.add_argument("--fit", action="store_true")
     parser.add_argument("--json")
     args = parser.parse_args()
     if not re.fullmatch(r"\d+(,\d+)*", args.ranks) or not os.access(args.peal, os.X_OK):
@@ -158,7 +205,9 @@ def main():
     rows, before = [], load()
     for ranks in map(int, args.ranks.split(",")):
         case, names = measure(args, ranks)
-        rows += [of_size(case, names, size) for size in sorted(case.planned["="])]
+        found = [row for state in states_of(case.flags) for size in sorted(case.planned["="])
+                 if (row := of_size(case, names, size, state))]
+        rows += found
     show(rows)
     print("load average %s before, %s after, %d cores" % (before, load(), os.cpu_count()))
     summary(rows)

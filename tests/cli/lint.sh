@@ -54,8 +54,12 @@ silent small-messages "$h100" --ep 8 --dp 8 \
 sed "s|topology=\"|&$topologies/|; s/pfc=\"on\"/pfc=\"off\"/" "$two" >lossy.xml
 finds 1 lossless warning lossy.xml
 expect_json "any('PFC off' in f['text'] for f in j['findings'] if f['rule'] == 'lossless')"
+expect_json "all(f['line'] == $(grep -n '<switch' lossy.xml | cut -d: -f1) \
+for f in j['findings'] if f['rule'] == 'lossless')"
 sed "s|topology=\"|&$topologies/|; /<switch/d" "$two" >silent.xml
 finds 0 lossless info silent.xml
+expect_json "all(f['line'] == $(grep -n '<network' silent.xml | cut -d: -f1) \
+for f in j['findings'] if f['rule'] == 'lossless')"
 silent lossless "$two"
 
 # ---- each rule is written down
