@@ -84,6 +84,7 @@ static peal_status announce(struct peal_comm *comm, struct peal_hash128 digest, 
     atomic_store_explicit(&board->table[0], digest.low, memory_order_relaxed);
     atomic_store_explicit(&board->table[1], digest.high, memory_order_relaxed);
     rt_attach_offer(comm);
+    rt_parts_offer(comm);
     atomic_store_explicit(&board->joined, 2, memory_order_release);
     return PEAL_OK;
 }
@@ -116,7 +117,10 @@ static peal_status meet(struct peal_comm *comm, struct peal_hash128 digest, peal
             PEAL_TRY(meet_one(comm, r, digest, deadline, diag));
     /* Whose memory lies on another host, no one attaches to: then none does, by the same rule on
      * all ranks. */
-    return comm->far ? PEAL_OK : rt_attach_agree(comm, deadline, diag);
+    if (!comm->far)
+        PEAL_TRY(rt_attach_agree(comm, deadline, diag));
+    rt_parts_agree(comm);
+    return PEAL_OK;
 }
 
 /* ---- creation */

@@ -116,6 +116,7 @@ struct rt_board {
     rt_word base;        /* cross-memory attach: where its segment is, */
     rt_word probe;       /* and a word of its own; 0: it does not want to be reached so */
     rt_half reaches;     /* 1: it reaches all others so; 2: it does not */
+    rt_word terms;       /* on which it cuts calls into parts; 0: it does not */
     rt_half offers;      /* how many new tables it has offered, */
     rt_word offer[2][2]; /* and the digests of the last two by the number's parity; 0: it cannot */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private buffers of processes: staged, taking turns with the places of an area, or attached to;
  * the same results either way. */
+#include "comm.h"
 #include "support.h"
 #include "test_suite.h"
 
@@ -74,6 +75,16 @@ static int32_t wanted(peal_collective collective, uint32_t rank, size_t i, size_
     }
 }
 
+/* From now on calls are cut into many parts, on all ranks. */
+static void cut_finely(peal_comm *comm)
+{
+    comm->part_bytes = comm->part_bytes ? 4096 : 0;
+    comm->part_folds = comm->part_moves;
+    comm->last = NULL;
+    for (uint32_t i = 0; i < comm->nrows; i++)
+        comm->rows[i].known = 0;
+}
+
 /* Every second call in place, where there is that. NULL: all right. */
 static const char *check_calls(peal_comm *comm, uint32_t rank, unsigned number, peal_diag *diag)
 {
@@ -87,6 +98,8 @@ static const char *check_calls(peal_comm *comm, uint32_t rank, unsigned number, 
         int in_place = c % 2 && kind == PEAL_ALLREDUCE;
         peal_call call = PEAL_CALL_INIT;
         peal_pending *pending;
+        if (c == CALLS / 2)
+            cut_finely(comm);
         for (size_t i = 0; i < ins; i++)
             (in_place ? out : in)[i] = value(rank, i, c);
         call.collective = kind;
