@@ -134,6 +134,10 @@ static void set_patience(struct peal_comm *comm)
         threads += rt_is_far(comm, r) ? 0 : each;
     comm->crowded = processors > 0 && threads > (unsigned long)processors;
     comm->spin = comm->crowded ? 1 : SPIN_POLLS;
+    /* Staged by parts, what a rank has copied in is read on the same processor: four ranks on two
+     * gathered blocks of 8 MiB in 5.8 ms, attached in 9.2. */
+    if (comm->crowded && comm->attach_chooses)
+        comm->attach_moves = UINT64_MAX;
 }
 
 static void fill(struct peal_comm *comm, struct peal_world *world, const peal_table *table,
@@ -152,6 +156,7 @@ static void fill(struct peal_comm *comm, struct peal_world *world, const peal_ta
     comm->attach_bytes = world->attach_bytes;
     comm->attach_moves = world->attach_moves;
     comm->attach_folds = world->attach_folds;
+    comm->attach_chooses = world->attach_bytes != world->attach_moves;
     /* Every rank draws its own sequence. */
     comm->chaos = world->chaos ? world->chaos * 0x9e3779b97f4a7c15u + rank + 1 : 0;
     if (world->chaos && !comm->chaos)

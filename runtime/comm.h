@@ -309,9 +309,11 @@ struct peal_comm {
     uint64_t part_folds;   /* and of a reduction; as all ranks know it */
     uint32_t part;         /* of the call under way */
     int in_place;
-    int gauges;         /* gauge.c: loads from the others are timed in the call under way; */
-    uint64_t gauged[2]; /* ns a KiB, what it stages and the fastest of its loads; 0: none */
-    int away;           /* what is staged goes around this processor's caches */
+    int gauges;            /* gauge.c: loads from the others are timed in the call under way; */
+    uint64_t gauged[2];    /* ns a KiB, what it stages and the fastest of its loads; 0: none */
+    uint64_t gauged_bytes; /* of the last of its loads */
+    int away;              /* what is staged goes around this processor's caches */
+    int dear;              /* large messages are attached to where they may be */
     uint32_t engines;
     uint32_t stand_ins;
     uint32_t packet_sources; /* most packets or wire slots one step reads */
@@ -331,7 +333,8 @@ struct peal_comm {
     int attached;            /* in the call under way, those whose buffers say so are reached so */
     uint64_t attach_bytes;   /* of the message, from which on it is used where the heap is short, */
     uint64_t attach_moves;   /* in any case, */
-    uint64_t attach_folds;   /* and for reductions */
+    uint64_t attach_folds;   /* and for reductions; */
+    int attach_chooses;      /* nobody has asked for these */
     uint32_t attach_sources; /* most sources of a step that may be elsewhere */
     uint32_t foreign;        /* RT_REACH_* of this call's own buffers that others attach to, */
     uint32_t posted_foreign; /* and of the last that was posted */

@@ -146,13 +146,28 @@ static uint64_t copy_reached(const struct peal_comm *comm, const struct rt_row *
     return copied;
 }
 
+/* Messages from here on may be attached to where staging is found to be dear. */
+#define EARLY_BYTES (256u << 10)
+
+static int attaches_early(const struct peal_comm *comm)
+{
+    return comm->attach_chooses && !comm->crowded;
+}
+
+static uint64_t attach_from(const struct peal_comm *comm)
+{
+    return attaches_early(comm) && EARLY_BYTES < comm->attach_bytes ? EARLY_BYTES
+                                                                    : comm->attach_bytes;
+}
+
 /* Whether a message so large is staged all the same. Each rank may answer for itself, since others
  * look at the board for what they attach to. */
 static int stages_large(const struct peal_comm *comm, const struct rt_row *row, uint64_t most)
 {
     int reduces = peal_plan_collective(row->collective)->reduces;
-    uint64_t room = staging_room(comm);
-    if (row->blocks * row->block_bytes >= (reduces ? comm->attach_folds : comm->attach_moves))
+    uint64_t room = staging_room(comm), bytes = row->blocks * row->block_bytes;
+    if (bytes >= (reduces ? comm->attach_folds : comm->attach_moves) ||
+        (comm->dear && !comm->gauges && !reduces && attaches_early(comm)))
         return 0;
     return whole_pages(most) <= comm->layout.heap_bytes / 4 && whole_pages(most) <= room;
 }
@@ -187,7 +202,7 @@ peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag
     uint64_t most = in_bytes > out_bytes ? in_bytes : out_bytes;
     comm->foreign = 0;
     comm->attached =
-        comm->attaches && row->attachable && row->blocks * row->block_bytes >= comm->attach_bytes;
+        comm->attaches && row->attachable && row->blocks * row->block_bytes >= attach_from(comm);
     rt_gauge_begin(comm);
     if (!stage_in && !stage_out)
         return PEAL_OK;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define RANKS 3u
-#define COUNT 40001u /* elements of the larger buffer */
+#define COUNT 70001u /* elements of the larger buffer: more than 256 KiB */
 #define CALLS 40u    /* many times round the area */
 
 static const struct {
@@ -29,6 +29,7 @@ static const struct {
 struct shared {
     _Atomic uint64_t staged; /* by all ranks */
     _Atomic uint64_t attached;
+    int dear; /* as if the gauge had said so */
     char text[RANKS][700];
 };
 
@@ -129,8 +130,11 @@ static void rank_process(struct shared *shared, peal_world *world, peal_table *t
     peal_comm *comm;
     peal_counter counter = {.size = sizeof counter};
     const char *problem = diag.text;
-    if (peal_comm_create(world, table, rank, &diag, &comm) == PEAL_OK)
+    if (peal_comm_create(world, table, rank, &diag, &comm) == PEAL_OK) {
+        comm->dear = shared->dear;
+        comm->crowded &= !shared->dear;
         problem = check_calls(comm, rank, number, &diag);
+    }
     (void)snprintf(shared->text[rank], sizeof shared->text[0], "%s", problem ? problem : "");
     if (problem)
         _exit(1);
@@ -142,6 +146,7 @@ static void rank_process(struct shared *shared, peal_world *world, peal_table *t
     _exit(0);
 }
 
+/* attach_bytes 0: it is left to the runtime, which finds staging dear. */
 static void run_case(unsigned number, uint64_t attach_bytes, struct shared *shared)
 {
     struct test_heap heap;
@@ -157,6 +162,7 @@ static void run_case(unsigned number, uint64_t attach_bytes, struct shared *shar
     ck_assert_msg(peal_world_create(ctx, &params, table, &diag, &world) == PEAL_OK, "%s",
                   diag.text);
     memset(shared, 0, sizeof *shared);
+    shared->dear = attach_bytes == 0;
     pid_t pid[RANKS];
     for (uint32_t r = 0; r < RANKS; r++)
         if ((pid[r] = fork()) == 0)
@@ -211,12 +217,32 @@ START_TEST(test_attached)
 }
 END_TEST
 
+/* What is only moved, by default, where staging is dear; of folds nothing is attached to. */
+START_TEST(test_dear)
+{
+    static const struct {
+        unsigned number;
+        int moves;
+    } some[] = {{0, 0}, {5, 1}, {6, 1}, {8, 1}};
+    struct shared *shared = make_shared();
+    run_case(some[_i].number, 0, shared);
+    if (!some[_i].moves)
+        ck_assert_uint_eq(shared->attached, 0);
+    else if (shared->attached == 0)
+        printf("this machine's kernel lets no process attach to another\n");
+    else
+        ck_assert_uint_ge(shared->attached, CALLS);
+    (void)munmap(shared, sizeof *shared);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("attach");
     TCase *tests = tcase_create("attach");
     tcase_add_loop_test(tests, test_staged, 0, (int)CASES);
     tcase_add_loop_test(tests, test_attached, 0, (int)CASES);
+    tcase_add_loop_test(tests, test_dear, 0, 4);
     suite_add_tcase(suite, tests);
     return run_suite(suite, CK_FORK_GETENV);
 }

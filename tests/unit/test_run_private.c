@@ -338,6 +338,26 @@ START_TEST(one_slow_rank_sends_all_around_their_caches)
 }
 END_TEST
 
+/* Only large messages tell whether they had better be attached to. */
+START_TEST(dear_staging_is_told_of_large_messages)
+{
+    struct gauged *g = gauged_new();
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t bytes = i < 2 ? 65535 : 65536, each = i % 2 ? 60 : 20;
+        g->comm.call = 128;
+        rt_gauge_begin(&g->comm);
+        rt_gauge_note(&g->comm, RT_GAUGE_STORE, bytes, bytes / 1024 * each);
+        rt_gauge_note(&g->comm, RT_GAUGE_LOAD, bytes, bytes / 1024 * each);
+        rt_gauge_end(&g->comm);
+        ck_assert_uint_eq(atomic_load(&g->boards[0].dear), i == 3);
+    }
+    g->comm.call = 130;
+    rt_gauge_begin(&g->comm);
+    ck_assert_int_eq(g->comm.dear, 1);
+    free(g);
+}
+END_TEST
+
 /* Ranks that wait for a processor time that. */
 START_TEST(ranks_that_share_processors_are_not_timed)
 {
@@ -423,6 +443,7 @@ int main(void)
     tcase_add_loop_test(tests, failure_between_parts_ends_all, 0, 2);
     tcase_add_test(tests, the_fastest_load_says_whether_a_cache_is_shared);
     tcase_add_test(tests, one_slow_rank_sends_all_around_their_caches);
+    tcase_add_test(tests, dear_staging_is_told_of_large_messages);
     tcase_add_test(tests, ranks_that_share_processors_are_not_timed);
     tcase_add_test(tests, calls_around_caches_are_right);
 #if defined(SYS_get_mempolicy) && defined(SYS_mbind)
