@@ -132,6 +132,7 @@ static void rank_process(struct shared *shared, peal_world *world, peal_table *t
     const char *problem = diag.text;
     if (peal_comm_create(world, table, rank, &diag, &comm) == PEAL_OK) {
         comm->dear = shared->dear;
+        atomic_store(&comm->board->dear, (uint32_t)shared->dear);
         comm->crowded &= !shared->dear;
         problem = check_calls(comm, rank, number, &diag);
     }
