@@ -89,8 +89,9 @@ static peal_status enumerate(struct planner *planner)
     for (uint32_t i = 0; i < peal_plan_collective(planner->request.collective)->block_power; i++)
         candidate.chunks *= group->n;
     load_pairs(planner, &stage);
-    /* The first word of what is laid out is fetched behind the flag. */
-    stage.alpha_us *= 2;
+    /* What is laid out is fetched behind the flag, line by line, from the processor that has just
+     * stored it. So are private buffers that are staged; others lie where they have lain. */
+    stage.alpha_us *= planner->request.private_buffers ? 1 : 2;
     peal_candidate_stage(planner, &candidate, &stage, lane_share(planner));
     peal_candidate_total(planner, &candidate);
     return peal_planner_add(planner, &candidate);

@@ -13,21 +13,13 @@
 #include "comm.h"
 
 /* What a rank stages of a part: small beside the second cache of a core, large beside the signals
- * that a part takes. */
-#define PART_BYTES (256u << 10)
-/* Where ranks share processors, each part costs some turns of all of them. */
-#define PART_BYTES_CROWDED (512u << 10)
-
-static uint64_t part_bytes(const struct peal_comm *comm)
-{
-    return comm->crowded ? PART_BYTES_CROWDED : PART_BYTES;
-}
+ * that a part takes, and the kernel's calls where it is attached to. */
+#define PART_BYTES (512u << 10)
 
 /* What has to be the same everywhere for the ranks to cut alike; 0: this rank does not cut. */
 static uint64_t terms(const struct peal_comm *comm)
 {
-    uint64_t words[] = {comm->attach_bytes, comm->attach_moves, comm->attach_folds,
-                        part_bytes(comm)};
+    uint64_t words[] = {comm->attach_bytes, comm->attach_moves, comm->attach_folds};
     return comm->private_buffers && !comm->far ? peal_hash64(words, sizeof words) | 1 : 0;
 }
 
@@ -46,7 +38,7 @@ void rt_parts_agree(struct peal_comm *comm)
     for (uint32_t r = 0; r < comm->nranks && same; r++)
         same = atomic_load_explicit(&rt_board(comm->base, &comm->layout, r)->terms,
                                     memory_order_relaxed) == own;
-    comm->part_bytes = same ? part_bytes(comm) : 0;
+    comm->part_bytes = same ? PART_BYTES : 0;
     comm->part_moves = comm->attaches ? comm->attach_moves : UINT64_MAX;
     comm->part_folds = 0;
 }
