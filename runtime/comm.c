@@ -137,7 +137,7 @@ static void set_patience(struct peal_comm *comm)
     /* Staged by parts, what a rank has copied in is read on the same processor: four ranks on two
      * gathered blocks of 8 MiB in 5.8 ms, attached in 9.2. */
     if (comm->crowded && comm->attach_chooses)
-        comm->attach_moves = UINT64_MAX;
+        comm->attach_moves = comm->attach_folds = UINT64_MAX;
 }
 
 static void fill(struct peal_comm *comm, struct peal_world *world, const peal_table *table,

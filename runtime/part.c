@@ -19,7 +19,8 @@
 /* What has to be the same everywhere for the ranks to cut alike; 0: this rank does not cut. */
 static uint64_t terms(const struct peal_comm *comm)
 {
-    uint64_t words[] = {comm->attach_bytes, comm->attach_moves, comm->attach_folds};
+    uint64_t words[] = {comm->attach_bytes, comm->attach_moves, comm->attach_folds,
+                        comm->crowded != 0};
     return comm->private_buffers && !comm->far ? peal_hash64(words, sizeof words) | 1 : 0;
 }
 
@@ -28,9 +29,10 @@ void rt_parts_offer(struct peal_comm *comm)
     atomic_store_explicit(&comm->board->terms, terms(comm), memory_order_relaxed);
 }
 
-/* All have joined. Attaching takes the place of it from a size on that is kept as it is now. What
- * folds is not cut: 8 MiB that two ranks added up took 1.4 ms whole, 1.4 to 1.7 in parts; a
- * broadcast of them 1.1, and 0.85. */
+/* All have joined. Attaching takes the place of it from a size on that is kept as it is now. Ranks
+ * with a processor each do not cut what they fold: 8 MiB that two of them added up took 1.4 ms
+ * whole, 1.4 to 1.7 in parts; a broadcast of them 1.1, and 0.85. Where four shared two processors,
+ * 64 MiB took 46 to 90 ms whole, and 40. */
 void rt_parts_agree(struct peal_comm *comm)
 {
     uint64_t own = terms(comm);
@@ -40,7 +42,7 @@ void rt_parts_agree(struct peal_comm *comm)
                                     memory_order_relaxed) == own;
     comm->part_bytes = same ? PART_BYTES : 0;
     comm->part_moves = comm->attaches ? comm->attach_moves : UINT64_MAX;
-    comm->part_folds = 0;
+    comm->part_folds = !comm->crowded ? 0 : comm->attaches ? comm->attach_folds : UINT64_MAX;
 }
 
 /* Blocks that a rank stages of a message of `blocks`: one of its own, or one for each rank. */
