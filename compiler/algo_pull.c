@@ -76,7 +76,7 @@ static void load_pairs(struct planner *planner, struct stage *move, struct stage
             peal_planner_load(planner, &hop, load_share(planner), 1);
             move->alpha_us =
                 hop.path.alpha_us > move->alpha_us ? hop.path.alpha_us : move->alpha_us;
-            shake->gap_us = hop.path.gap_us > shake->gap_us ? hop.path.gap_us : shake->gap_us;
+            shake->gap_us = hop.gap_us > shake->gap_us ? hop.gap_us : shake->gap_us;
         }
     shake->alpha_us = move->alpha_us;
     shake->gap_us *= group->n - 2.0;

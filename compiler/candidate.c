@@ -306,6 +306,7 @@ static enum topo_rate_use use_of(const struct candidate *candidate)
 {
     switch (candidate->algo) {
     case ALGO_PULL:
+    case ALGO_SHELF:
     case ALGO_ONESHOT:
         return TOPO_USE_LOAD;
     case ALGO_TWOSHOT:

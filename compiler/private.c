@@ -15,7 +15,7 @@ static double staged_share(const struct planner *planner, enum algorithm algo)
     double n = planner->group.n, others = (n - 1) / n;
     peal_collective collective = planner->request.collective;
     int pulls = algo == ALGO_PULL;
-    if (algo == ALGO_ONESHOT || algo == ALGO_DOUBLING)
+    if (algo == ALGO_ONESHOT || algo == ALGO_SHELF || algo == ALGO_DOUBLING)
         return 0;
     switch (collective) {
     case PEAL_BARRIER:
@@ -42,7 +42,7 @@ static double staged_share(const struct planner *planner, enum algorithm algo)
 
 static void cost_slots(struct candidate *candidate)
 {
-    if (!candidate->slots || candidate->algo == ALGO_ONESHOT)
+    if (!candidate->slots || candidate->algo == ALGO_ONESHOT || candidate->algo == ALGO_SHELF)
         return;
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         candidate->stage[i].us_per_byte *= SLOT_FACTOR;

@@ -227,7 +227,7 @@ int rt_attach_move(struct peal_comm *comm, const struct rt_row *row, const struc
     uint32_t nth = 0;
     size_t count;
     if (!reaches_foreign(comm, row, step)) {
-        rt_sm_move(comm, row, lane, step);
+        (comm->gauges ? rt_gauge_move : rt_sm_move)(comm, row, lane, step);
         return 1;
     }
     while ((count = rt_next_run(comm, row, lane, step, &nth)) != 0) {

@@ -96,6 +96,23 @@ static void enter(struct peal_comm *comm, const struct rt_row *row, int in_place
 
 /* ---- the calls */
 
+/* The whole call, mostly. */
+static inline peal_status begin_part(struct peal_comm *comm, struct rt_row *row, int in_place,
+                                     peal_diag *diag)
+{
+    comm->shared_in = comm->in;
+    comm->shared_out = comm->out;
+    if (comm->private_buffers)
+        PEAL_TRY(rt_stage(comm, row, diag));
+    if (comm->measures && comm->part == 0)
+        comm->begun = rt_now_ns();
+    PEAL_TRY(rt_far_enter(comm, row, diag));
+    comm->in_place = in_place;
+    enter(comm, row, in_place);
+    rt_far_offer(comm);
+    return PEAL_OK;
+}
+
 static inline peal_status begin(peal_comm *comm, const struct rt_call *call, struct rt_row **found,
                                 peal_diag *diag)
 {
@@ -106,50 +123,78 @@ static inline peal_status begin(peal_comm *comm, const struct rt_call *call, str
     }
     int in_place;
     /* Plans do not write their input; in place, it is the output. */
-    comm->in = comm->shared_in = (char *)(uintptr_t)call->in;
-    comm->out = comm->shared_out = call->out;
+    comm->in = (char *)(uintptr_t)call->in;
+    comm->out = call->out;
     PEAL_TRY(check_buffers(row, comm->in, comm->out, &in_place, diag));
     if (comm->failed || rt_world_failed(comm))
         return rt_failure(comm, diag);
     if (call->send_counts)
         rt_counts_begin(comm, call->send_counts, call->args.count);
-    if (comm->private_buffers)
-        PEAL_TRY(rt_stage(comm, row, diag));
-    if (comm->measures)
-        comm->begun = rt_now_ns();
-    PEAL_TRY(rt_far_enter(comm, row, diag));
-    enter(comm, row, in_place);
-    rt_far_offer(comm);
+    comm->part = 0;
+    if (row->parts > 1)
+        rt_part_cut(row, 0);
+    PEAL_TRY(begin_part(comm, row, in_place, diag));
     *found = row;
     return PEAL_OK;
 }
 
-static inline peal_status end(peal_comm *comm, struct rt_row *row, peal_diag *diag)
+static inline peal_status end_part(struct peal_comm *comm, const struct rt_row *row,
+                                   peal_diag *diag)
 {
     rt_far_leave(comm);
-    if (comm->private_buffers) {
+    if (comm->private_buffers)
         rt_unstage(comm, row);
-        row->staged += comm->shared_in != comm->in || comm->shared_out != comm->out;
-        row->attached += comm->attached && comm->foreign;
-    }
-    row->calls++;
-    row->moved_bytes += row->message_bytes;
-    uint64_t ns = comm->measures ? rt_now_ns() - comm->begun : 0;
-    row->time_ns += ns;
-    rt_carried_end(comm, row, ns);
     peal_status status = rt_ahead_end(comm, row, diag);
     if (comm->call % 0x40000000u < 2 * PLAN_AHEAD && comm->call > 2 * PLAN_AHEAD)
         forget_packets(comm);
     atomic_store_explicit(&comm->board->done, comm->stamp, memory_order_release);
     rt_rouse_any(comm);
     comm->call++;
+    return status;
+}
+
+static inline peal_status end(peal_comm *comm, struct rt_row *row, peal_diag *diag)
+{
+    peal_status status = end_part(comm, row, diag);
+    if (row->parts > 1)
+        rt_cut(row, 0, row->count);
+    row->staged += comm->shared_in != comm->in || comm->shared_out != comm->out;
+    row->attached += comm->attached && comm->foreign;
+    row->calls++;
+    row->moved_bytes += row->message_bytes;
+    uint64_t ns = comm->measures ? rt_now_ns() - comm->begun : 0;
+    row->time_ns += ns;
+    rt_carried_end(comm, row, ns);
     comm->calls++;
     return status;
 }
 
+static peal_status next_part(struct peal_comm *comm, struct rt_row *row, int *more, peal_diag *diag)
+{
+    *more = comm->part + 1 < row->parts;
+    if (!*more)
+        return PEAL_OK;
+    PEAL_TRY(end_part(comm, row, diag));
+    if (rt_world_failed(comm))
+        return rt_failure(comm, diag);
+    rt_part_cut(row, ++comm->part);
+    return begin_part(comm, row, comm->in_place, diag);
+}
+
+peal_status rt_call_next(struct peal_comm *comm, struct rt_row *row, int *more, peal_diag *diag)
+{
+    return next_part(comm, row, more, diag);
+}
+
 static inline peal_status run(peal_comm *comm, struct rt_row *row, peal_diag *diag)
 {
-    peal_status status = rt_run(comm, row, diag);
+    peal_status status;
+    int more;
+    do {
+        status = rt_run(comm, row, diag);
+        if (status == PEAL_OK)
+            status = next_part(comm, row, &more, diag);
+    } while (status == PEAL_OK && more);
     if (status != PEAL_OK)
         rt_far_cut(comm);
     return status;

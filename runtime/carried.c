@@ -16,7 +16,7 @@ const char *peal_transport_name(peal_transport transport)
 static uint64_t elements_of(const struct rt_row *row, const struct rt_step *step, uint32_t nth)
 {
     uint32_t chunk = step->chunk + nth * step->stride;
-    uint64_t first = row->bounds[chunk], count = row->bounds[chunk + 1] - first;
+    uint64_t first = row->bounds[chunk], count = row->ends[chunk] - first;
     if (!step->limit)
         return count;
     uint64_t before = first - step->begin * row->count;

@@ -84,6 +84,7 @@ static peal_status announce(struct peal_comm *comm, struct peal_hash128 digest, 
     atomic_store_explicit(&board->table[0], digest.low, memory_order_relaxed);
     atomic_store_explicit(&board->table[1], digest.high, memory_order_relaxed);
     rt_attach_offer(comm);
+    rt_parts_offer(comm);
     atomic_store_explicit(&board->joined, 2, memory_order_release);
     return PEAL_OK;
 }
@@ -116,7 +117,10 @@ static peal_status meet(struct peal_comm *comm, struct peal_hash128 digest, peal
             PEAL_TRY(meet_one(comm, r, digest, deadline, diag));
     /* Whose memory lies on another host, no one attaches to: then none does, by the same rule on
      * all ranks. */
-    return comm->far ? PEAL_OK : rt_attach_agree(comm, deadline, diag);
+    if (!comm->far)
+        PEAL_TRY(rt_attach_agree(comm, deadline, diag));
+    rt_parts_agree(comm);
+    return PEAL_OK;
 }
 
 /* ---- creation */
@@ -130,6 +134,10 @@ static void set_patience(struct peal_comm *comm)
         threads += rt_is_far(comm, r) ? 0 : each;
     comm->crowded = processors > 0 && threads > (unsigned long)processors;
     comm->spin = comm->crowded ? 1 : SPIN_POLLS;
+    /* Staged by parts, what a rank has copied in is read on the same processor: four ranks on two
+     * gathered blocks of 8 MiB in 5.8 ms, attached in 9.2. */
+    if (comm->crowded && comm->attach_chooses)
+        comm->attach_moves = comm->attach_folds = UINT64_MAX;
 }
 
 static void fill(struct peal_comm *comm, struct peal_world *world, const peal_table *table,
@@ -148,6 +156,7 @@ static void fill(struct peal_comm *comm, struct peal_world *world, const peal_ta
     comm->attach_bytes = world->attach_bytes;
     comm->attach_moves = world->attach_moves;
     comm->attach_folds = world->attach_folds;
+    comm->attach_chooses = world->attach_bytes != world->attach_moves;
     /* Every rank draws its own sequence. */
     comm->chaos = world->chaos ? world->chaos * 0x9e3779b97f4a7c15u + rank + 1 : 0;
     if (world->chaos && !comm->chaos)

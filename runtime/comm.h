@@ -162,6 +162,7 @@ struct rt_row {
     uint8_t *reached;   /* RT_REACH_* of each chunk */
     uint8_t out_reread; /* some output is read again within the call */
     uint8_t attachable; /* only moves and folds of sm reach the buffers of others, on any rank */
+    uint8_t shares;     /* some rank reaches another's */
     struct rt_lane *lanes;
     struct rt_step *steps;
     struct rt_operand *operands;
@@ -200,10 +201,15 @@ struct rt_row {
     uintptr_t out_align;
     uint32_t elem_bytes;
     uint32_t trips;
-    uint64_t tile;            /* elements */
-    uint64_t *bounds;         /* nchunks + 1 element indices in the message, modulo 2^64 */
+    uint64_t tile;       /* elements */
+    uint32_t parts;      /* of the call, made one behind the other (part.c), */
+    uint64_t part_count; /* and elements of a block in each but the last */
+    /* Element indices in the message, modulo 2^64, of the part under way: where chunks begin, and
+     * the message ends; and where each chunk ends, in the same memory. */
+    uint64_t *bounds;
+    uint64_t *ends;
     const kern_fold_fn *fold; /* by shape */
-    kern_fold_fn fold_stream;
+    const kern_fold_fn *fold_stream;
     uint32_t divisor;
     int stream;          /* the message is larger than the caches */
     uint64_t near_bytes; /* between this rank and others of its host; alltoallv: of full blocks */
@@ -298,9 +304,16 @@ struct peal_comm {
     uint64_t staged_bytes; /* of one of the two areas for staged buffers */
     uint64_t staged_at;    /* in it: where this call's are, */
     uint64_t staged_turn;  /* and how far on those of the next */
+    uint64_t part_bytes;   /* that a rank stages of a part; 0: calls are not cut */
+    uint64_t part_moves;   /* of a message: from here on it is not, */
+    uint64_t part_folds;   /* and of a reduction; as all ranks know it */
+    uint32_t part;         /* of the call under way */
+    int in_place;
     int gauges;            /* gauge.c: loads from the others are timed in the call under way; */
     uint64_t gauged[2];    /* ns a KiB, what it stages and the fastest of its loads; 0: none */
+    uint64_t gauged_bytes; /* of the last of its loads */
     int away;              /* what is staged goes around this processor's caches */
+    int dear;              /* large messages are attached to where they may be */
     uint32_t engines;
     uint32_t stand_ins;
     uint32_t packet_sources; /* most packets or wire slots one step reads */
@@ -320,7 +333,8 @@ struct peal_comm {
     int attached;            /* in the call under way, those whose buffers say so are reached so */
     uint64_t attach_bytes;   /* of the message, from which on it is used where the heap is short, */
     uint64_t attach_moves;   /* in any case, */
-    uint64_t attach_folds;   /* and for reductions */
+    uint64_t attach_folds;   /* and for reductions; */
+    int attach_chooses;      /* nobody has asked for these */
     uint32_t attach_sources; /* most sources of a step that may be elsewhere */
     uint32_t foreign;        /* RT_REACH_* of this call's own buffers that others attach to, */
     uint32_t posted_foreign; /* and of the last that was posted */
@@ -380,6 +394,9 @@ peal_status rt_table_check(struct peal_world *world, peal_table *table, uint32_t
 peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row **row,
                       peal_diag *diag);
 
+/* Cuts the row's chunks out of elements [skip, skip + count) of every block. */
+void rt_cut(struct rt_row *row, uint64_t skip, uint64_t count);
+
 /* The row without what follows from the arguments. */
 peal_status rt_find(const struct peal_comm *comm, struct rt_args args, struct rt_row **row,
                     peal_diag *diag);
@@ -387,6 +404,16 @@ peal_status rt_find(const struct peal_comm *comm, struct rt_args args, struct rt
 /* ---- stage.c: private buffers; comm->in and out are the caller's */
 peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag);
 void rt_unstage(struct peal_comm *comm, const struct rt_row *row);
+
+/* ---- part.c: calls in parts */
+/* Tells the others on which terms this rank cuts, before they are told that it is there; and, when
+ * all have joined, finds out whether all cut alike. */
+void rt_parts_offer(struct peal_comm *comm);
+void rt_parts_agree(struct peal_comm *comm);
+/* Into how many parts a call of the row is cut. */
+void rt_parts_learn(const struct peal_comm *comm, struct rt_row *row);
+/* Lays the row out for a part. */
+void rt_part_cut(struct rt_row *row, uint32_t part);
 
 /* ---- carried.c: what a call has moved, by transport */
 /* Bytes that a call of this row moves between this rank and others of its host. */
@@ -491,6 +518,8 @@ peal_status rt_call_begin(struct peal_comm *comm, const struct rt_call *call, st
 /* The caller's buffers against what the row does with them; *in_place as it knows it. */
 peal_status rt_check_buffers(const struct rt_row *row, const void *in, const void *out,
                              int *in_place, peal_diag *diag);
+/* The lanes have ended: has the call another part, that begins. */
+peal_status rt_call_next(struct peal_comm *comm, struct rt_row *row, int *more, peal_diag *diag);
 /* It has failed: behind this, the caller's buffers are left alone. */
 void rt_call_cut(struct peal_comm *comm);
 peal_status rt_call_end(struct peal_comm *comm, const struct rt_call *call, struct rt_row *row,

@@ -53,7 +53,7 @@ static inline size_t tile_of(const struct rt_row *row, const struct rt_lane *lan
 {
     uint32_t chunk = step->chunk + nth * step->stride;
     uint64_t first = row->bounds[chunk];
-    uint64_t count = row->bounds[chunk + 1] - first;
+    uint64_t count = row->ends[chunk] - first;
     if (row->tile) {
         uint64_t skip = lane->trip * row->tile;
         first += skip;
@@ -139,12 +139,14 @@ static void move_run(struct peal_comm *comm, const struct rt_row *row, const str
 {
     size_t bytes = rt_move_bytes(row, step, count);
     int away = comm->away && !comm->gauges && step->to_peers;
-    int stream = ((row->stream && step->to_out) || away) && bytes >= 4 * RT_BLOCK;
+    int slots = row->parts > 1 && (step->to_peers || comm->shared_out != comm->out);
+    int stream = ((row->stream && step->to_out && !slots) || away) && bytes >= 4 * RT_BLOCK;
     uint32_t divisor = step->final ? row->divisor : 0;
     if (step->kind == RT_MOVE)
         move_plain(comm, step, bytes, stream);
     else if (stream)
-        row->fold_stream(comm->dst, step->ndst, comm->src, step->nsrc, count, divisor);
+        row->fold_stream[divisor ? 0 : step->shape](comm->dst, step->ndst, comm->src, step->nsrc,
+                                                    count, divisor);
     else
         row->fold[divisor ? 0 : step->shape](comm->dst, step->ndst, comm->src, step->nsrc, count,
                                              divisor);
@@ -244,6 +246,22 @@ static void packet_block(struct peal_comm *comm, const struct rt_row *row,
     scatter_block(comm, row, step, at, bytes, result);
 }
 
+/* Where the packets of the next call will be. Who finds those of this one at the first look is
+ * behind their writer, and needs not wait for one line after the other. */
+static void fetch_next(const struct peal_comm *comm, const struct rt_row *row,
+                       const struct rt_step *step)
+{
+#if defined(__GNUC__)
+    const struct rt_operand *operand = row->operands + step->operands;
+    uint32_t copy = (comm->stamp + 1) % PLAN_AHEAD;
+    for (unsigned i = 0; i < step->nsrc; i++)
+        if (operand[i].packet)
+            __builtin_prefetch(operand[i].at + copy * operand[i].copy_bytes);
+#else
+    (void)comm, (void)row, (void)step;
+#endif
+}
+
 int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
                  const struct rt_step *step)
 {
@@ -251,6 +269,8 @@ int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lan
     int there = at ? 1 : check_headers(comm, row, lane, step);
     if (there != 1)
         return there;
+    if (row->ahead && comm->polls == 0)
+        fetch_next(comm, row, step);
     size_t bytes = find_operands(comm, row, lane, step, 0) * row->elem_bytes;
     do {
         const char *from[PLAN_OPERANDS_MAX + 1];

@@ -8,32 +8,38 @@
 /* ---- the message; the rule is docs/plan-format.md, "Chunks, tiles, trips" */
 
 /* Elements before each chunk of one block. */
-static void cut_block(struct rt_row *row, uint32_t block, uint32_t chunks)
+static void cut_block(struct rt_row *row, uint32_t block, uint32_t chunks, uint64_t skip,
+                      uint64_t count)
 {
     uint32_t first = block * chunks;
     uint64_t unit = PLAN_ALIGN / row->elem_bytes;
-    if (row->count < unit * chunks)
+    if (count < unit * chunks)
         unit = 1;
-    uint64_t units = row->count / unit;
+    uint64_t units = count / unit, start = block * row->count + skip;
     uint32_t before = row->prefix ? row->prefix[first] : 0;
     uint32_t total = row->prefix ? row->prefix[first + chunks] - before : chunks;
     for (uint32_t i = 0; i < chunks; i++) {
         uint32_t weight = row->prefix ? row->prefix[first + i] - before : i;
-        row->bounds[first + i] = block * row->count + unit * peal_muldiv(units, weight, total);
+        row->bounds[first + i] = start + unit * peal_muldiv(units, weight, total);
+        if (i)
+            row->ends[first + i - 1] = row->bounds[first + i];
     }
+    row->ends[first + chunks - 1] = start + count;
 }
 
 /* Blocks of equal weights are cut alike. */
-static void cut_chunks(struct rt_row *row)
+void rt_cut(struct rt_row *row, uint64_t skip, uint64_t count)
 {
     uint32_t chunks = row->nchunks / row->blocks;
     for (uint32_t b = 0; b < row->blocks; b++) {
         if (b == 0 || row->prefix) {
-            cut_block(row, b, chunks);
+            cut_block(row, b, chunks, skip, count);
             continue;
         }
-        for (uint32_t i = 0; i < chunks; i++)
+        for (uint32_t i = 0; i < chunks; i++) {
             row->bounds[b * chunks + i] = row->bounds[i] + b * row->count;
+            row->ends[b * chunks + i] = row->ends[i] + b * row->count;
+        }
     }
     row->bounds[row->nchunks] = row->blocks * row->count;
 }
@@ -45,7 +51,7 @@ static uint32_t count_trips(const struct rt_row *row)
     uint64_t largest = 0;
     uint32_t chunks = row->prefix ? row->nchunks : row->nchunks / row->blocks;
     for (uint32_t i = 0; i < chunks; i++) {
-        uint64_t length = row->bounds[i + 1] - row->bounds[i];
+        uint64_t length = row->ends[i] - row->bounds[i];
         if (length > largest)
             largest = length;
     }
@@ -131,12 +137,13 @@ static void learn(const struct peal_comm *comm, struct rt_row *row, const struct
     row->tile = row->tile_bytes / elem_bytes;
     learn_buffers(comm, row);
     if (!same_cut) {
-        cut_chunks(row);
+        rt_cut(row, 0, row->count);
         row->trips = count_trips(row);
         if (row->blocks > 1)
             place_operands(row);
         row->near_bytes = rt_near_bytes(comm, row);
     }
+    rt_parts_learn(comm, row);
     learn_kernels(comm, row);
     make_keys(row);
 }

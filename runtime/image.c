@@ -277,6 +277,7 @@ static void note_attach(struct decode *d, uint32_t rank, const struct plan_step 
     int foreign = 0;
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++)
         foreign |= operands[i].rank != rank && operands[i].buffer <= PLAN_BUF_OUT;
+    d->row->shares |= foreign != 0;
     if (foreign && kind != RT_MOVE && kind != RT_FOLD)
         d->row->attachable = 0;
     if (rank == d->comm->rank && step->nsrc + 1u > d->comm->attach_sources)
@@ -445,13 +446,14 @@ static peal_status row_memory(struct decode *d)
     row->nlanes = d->rank->nlanes;
     row->nsteps = d->rank->nsteps;
     row->noperands = count_operands(d->rank);
-    row->bounds = peal_calloc(ctx, (size_t)row->nchunks + 1, sizeof *row->bounds);
+    row->bounds = peal_calloc(ctx, 2 * (size_t)row->nchunks + 1, sizeof *row->bounds);
     row->reached = peal_calloc(ctx, row->nchunks, sizeof *row->reached);
     row->lanes = peal_calloc(ctx, row->nlanes, sizeof *row->lanes);
     row->steps = peal_calloc(ctx, row->nsteps, sizeof *row->steps);
     row->operands = peal_calloc(ctx, row->noperands, sizeof *row->operands);
     if (!row->bounds || !row->reached || !row->lanes || !row->steps || !row->operands)
         return PEAL_ERR_MEMORY;
+    row->ends = row->bounds + row->nchunks + 1;
     if (has_async(d->rank)) {
         row->events = peal_calloc(ctx, (size_t)row->nlanes * PLAN_EVENTS_MAX, sizeof *row->events);
         row->npieces = count_pieces(d->rank);
@@ -613,7 +615,7 @@ peal_status rt_rows_make(struct peal_comm *next, const peal_table *table, peal_d
 
 static void free_row(peal_ctx *ctx, struct rt_row *row)
 {
-    peal_free(ctx, row->bounds, ((size_t)row->nchunks + 1) * sizeof *row->bounds);
+    peal_free(ctx, row->bounds, (2 * (size_t)row->nchunks + 1) * sizeof *row->bounds);
     peal_free(ctx, row->reached, row->nchunks * sizeof *row->reached);
     if (row->listed)
         peal_free(ctx, row->listed,

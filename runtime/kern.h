@@ -24,6 +24,7 @@ typedef void (*kern_fold_fn)(char *const *dst, unsigned ndst, const char *const 
 #define KERN_SHAPES(X)                                                                             \
     X(1, 2, 1) X(2, 2, 2) X(3, 3, 1) X(4, 3, 3) X(5, 4, 1) X(6, 4, 4) X(7, 8, 1) X(8, 8, 8)
 #define KERN_SHAPE_COUNT 9
+#define KERN_SHAPE_MAX 8
 #define KERN_OPS 4 /* avg is a sum with a divisor */
 
 typedef _Atomic uint64_t kern_word;
@@ -32,7 +33,7 @@ struct kern_set {
     const char *name;
     kern_fold_fn fold[PEAL_DTYPE_COUNT][KERN_OPS][KERN_SHAPE_COUNT];
     /* The same with stores around the caches, complete when they return. */
-    kern_fold_fn fold_stream[PEAL_DTYPE_COUNT][KERN_OPS];
+    kern_fold_fn fold_stream[PEAL_DTYPE_COUNT][KERN_OPS][KERN_SHAPE_COUNT];
     void (*stream)(char *dst, const char *src, size_t bytes);
     /* Payload to packet words and back: four bytes and the stamp in one word. unpack gives 0,
      * and writes some of dst, when a word is not there yet. */

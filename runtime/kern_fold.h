@@ -117,6 +117,36 @@ FOLD(max)
     }
 KERN_SHAPES(SHAPE)
 #undef SHAPE
+
+/* The same line by line, around the caches. */
+#define SHAPE(index, k, m)                                                                         \
+    static void NAME(sum_##k##_##m##_stream)(char *const *dst, unsigned ndst,                      \
+                                             const char *const *src, unsigned nsrc, size_t count,  \
+                                             uint32_t divisor)                                     \
+    {                                                                                              \
+        enum { LINE = 64 / sizeof(T) };                                                            \
+        char *rest[KERN_SHAPE_MAX];                                                                \
+        const char *left[KERN_SHAPE_MAX];                                                          \
+        size_t at = 0;                                                                             \
+        EACH_##k(DECLARE_SRC)                                                                      \
+            EACH_##m(DECLARE_DST) for (size_t end = on_lines(dst, ndst) ? count : 0;               \
+                                       at + LINE <= end; at += LINE)                               \
+        {                                                                                          \
+            alignas(64) T line[LINE];                                                              \
+            KERN_SIMD                                                                              \
+            for (size_t i = at; i < at + LINE; i++)                                                \
+                line[i - at] = SUM_##k;                                                            \
+            EACH_##m(STREAM_DST)                                                                   \
+        }                                                                                          \
+        stream_end();                                                                              \
+        for (unsigned j = 0; j < k; j++)                                                           \
+            left[j] = src[j] + at * sizeof(T);                                                     \
+        for (unsigned j = 0; j < m; j++)                                                           \
+            rest[j] = dst[j] + at * sizeof(T);                                                     \
+        NAME(sum_##k##_##m)(rest, ndst, left, nsrc, count - at, divisor);                          \
+    }
+KERN_SHAPES(SHAPE)
+#undef SHAPE
 #undef KERN_TYPE_SHAPES
 #endif
 

@@ -33,6 +33,7 @@
 #define DECLARE_SRC(j) const T *const s##j = (const T *)(const void *)src[j];
 #define DECLARE_DST(j) T *const d##j = (T *)(void *)dst[j];
 #define STORE_DST(j) d##j[i] = value;
+#define STREAM_DST(j) stream_line((char *)(d##j + at), line);
 #define SUM_2 (s0[i] + s1[i])
 #define SUM_3 (SUM_2 + s2[i])
 #define SUM_4 (SUM_3 + s3[i])
@@ -412,7 +413,16 @@ static int unpack(char *dst, const kern_word *words, size_t bytes, uint32_t stam
 
 #define STREAMED(type)                                                                             \
     {                                                                                              \
-        type##_sum_stream, type##_prod_stream, type##_min_stream, type##_max_stream                \
+        ANY_SHAPE(type##_sum_stream), ANY_SHAPE(type##_prod_stream), ANY_SHAPE(type##_min_stream), \
+            ANY_SHAPE(type##_max_stream)                                                           \
+    }
+#define SHAPED_STREAMED(type)                                                                      \
+    {                                                                                              \
+        {type##_sum_stream,     type##_sum_2_1_stream, type##_sum_2_2_stream,                      \
+         type##_sum_3_1_stream, type##_sum_3_3_stream, type##_sum_4_1_stream,                      \
+         type##_sum_4_4_stream, type##_sum_8_1_stream, type##_sum_8_8_stream},                     \
+            ANY_SHAPE(type##_prod_stream), ANY_SHAPE(type##_min_stream),                           \
+            ANY_SHAPE(type##_max_stream)                                                           \
     }
 
 static const struct kern_set set = {
@@ -432,8 +442,8 @@ static const struct kern_set set = {
         },
     .fold_stream =
         {
-            [PEAL_FLOAT32] = STREAMED(f32),
-            [PEAL_FLOAT64] = STREAMED(f64),
+            [PEAL_FLOAT32] = SHAPED_STREAMED(f32),
+            [PEAL_FLOAT64] = SHAPED_STREAMED(f64),
             [PEAL_FLOAT16] = STREAMED(f16),
             [PEAL_BFLOAT16] = STREAMED(bf16),
             [PEAL_INT8] = STREAMED(i8),

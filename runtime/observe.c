@@ -74,7 +74,7 @@ static uint64_t bytes_of(const struct rt_row *row, const struct rt_lane *lane,
         return 0;
     for (uint32_t nth = 0; nth <= step->more; nth++) {
         uint32_t chunk = step->chunk + nth * step->stride;
-        uint64_t count = row->bounds[chunk + 1] - row->bounds[chunk];
+        uint64_t count = row->ends[chunk] - row->bounds[chunk];
         if (row->tile) {
             uint64_t skip = lane->trip * row->tile;
             count = count > skip ? count - skip : 0;

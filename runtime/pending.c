@@ -70,8 +70,13 @@ static peal_status step(struct peal_comm *comm, struct peal_pending *first, int 
             PEAL_TRY(rt_idle(comm, first->row, sleeps, diag));
         return PEAL_AGAIN;
     }
+    int more;
     *moved = 1;
-    return rt_call_end(comm, &first->call, first->row, diag);
+    PEAL_TRY(rt_call_next(comm, first->row, &more, diag));
+    if (!more)
+        return rt_call_end(comm, &first->call, first->row, diag);
+    rt_begin(comm, first->row);
+    return PEAL_AGAIN;
 }
 
 static peal_status try_step(struct peal_comm *comm, struct peal_pending *first, int *moved,

@@ -105,7 +105,8 @@ struct rt_board {
     alignas(RT_LINE) rt_word in;
     rt_word out;
     rt_half foreign; /* RT_REACH_*: these are not mapped by others, who attach to them */
-    rt_half slow;    /* 1: what others have just written is slow to load for this rank */
+    rt_half slow;    /* 1: what others have just written is slow to load for this rank, */
+    rt_half dear;    /* and to stage a large message is dearer than to attach to it */
     rt_half held_up; /* 1: it is in no call, and its device in one of another comm */
     /* As `call`, of each call that was not waited for; more than a rank can be ahead. */
     alignas(RT_LINE) rt_word ahead[2 * PLAN_AHEAD];
@@ -116,6 +117,7 @@ struct rt_board {
     rt_word base;        /* cross-memory attach: where its segment is, */
     rt_word probe;       /* and a word of its own; 0: it does not want to be reached so */
     rt_half reaches;     /* 1: it reaches all others so; 2: it does not */
+    rt_word terms;       /* on which it cuts calls into parts; 0: it does not */
     rt_half offers;      /* how many new tables it has offered, */
     rt_word offer[2][2]; /* and the digests of the last two by the number's parity; 0: it cannot */
 };

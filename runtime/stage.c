@@ -20,6 +20,7 @@ static int is_registered(const struct peal_comm *comm, const char *memory, uint6
  * this processor's own cache, and one that was read in a peer's, from where it is slow to fetch.
  * What lies some megabytes back has gone to the cache that they share. */
 #define TURN_BYTES 8192u /* a smaller message is as fast in one place, which need not be told */
+#define PART_PLACES 2u
 
 /* All areas of all ranks together are a quarter of the shared cache. */
 static uint64_t area_bytes(const struct peal_comm *comm)
@@ -58,6 +59,17 @@ static peal_status reserve_staging(struct peal_comm *comm, uint64_t bytes, peal_
     return PEAL_OK;
 }
 
+/* Parts have a few places among which they turn. */
+static void take_part(struct peal_comm *comm, const struct rt_row *row)
+{
+    uint64_t part = row->part_count * row->elem_bytes;
+    uint64_t room = row->block_bytes < PART_PLACES * part ? row->block_bytes : PART_PLACES * part;
+    comm->staged_turn = 0;
+    comm->staged_at = comm->part ? comm->staged_at + part : 0;
+    if (comm->staged_at + part > room)
+        comm->staged_at = 0;
+}
+
 static void take_turn(struct peal_comm *comm, uint64_t bytes)
 {
     uint64_t need = (bytes + RT_LINE - 1) & ~(uint64_t)(RT_LINE - 1);
@@ -77,12 +89,20 @@ static char *staged(const struct peal_comm *comm, unsigned which)
            comm->staged_bytes * (2 - which) + comm->staged_at;
 }
 
+/* Where the message would begin, so that its part under way lies there. */
+static char *staged_part(const struct peal_comm *comm, const struct rt_row *row, unsigned which)
+{
+    uint64_t skip = comm->part * row->part_count * row->elem_bytes;
+    return (char *)((uintptr_t)staged(comm, which) - (uintptr_t)skip);
+}
+
 /* A line that another core's cache holds is slow to fetch where the two share none. */
 static int goes_around(const struct peal_comm *comm, const struct rt_row *row, uint8_t reach,
                        uint64_t bytes)
 {
     int away = comm->away && !comm->gauges;
-    return row->stream || (away && reach == RT_REACH_IN && bytes >= RT_GAUGE_BYTES);
+    int stream = row->stream && (row->parts == 1 || reach == RT_REACH_OUT);
+    return stream || (away && reach == RT_REACH_IN && bytes >= RT_GAUGE_BYTES);
 }
 
 /* Copies the chunks of a block that peers reach, neighbours together; how many bytes. */
@@ -92,7 +112,7 @@ static uint64_t copy_block(const struct peal_comm *comm, const struct rt_row *ro
     uint32_t chunks = row->nchunks / row->blocks;
     uint32_t last = (block + 1) * chunks;
     uint64_t copied = 0;
-    uint64_t start = row->bounds[block * chunks];
+    uint64_t start = block * row->count;
     uint64_t length = rt_block_length(comm, row, block) * row->elem_bytes;
     for (uint32_t i = block * chunks; i < last; i++) {
         if (!(row->reached[i] & reach))
@@ -100,13 +120,13 @@ static uint64_t copy_block(const struct peal_comm *comm, const struct rt_row *ro
         uint64_t first = (row->bounds[i] - start) * row->elem_bytes;
         while (i + 1 < last && row->reached[i + 1] & reach)
             i++;
-        uint64_t end = (row->bounds[i + 1] - start) * row->elem_bytes;
+        uint64_t end = (row->ends[i] - start) * row->elem_bytes;
         end = end < length ? end : length;
         uint64_t bytes = end > first ? end - first : 0;
         if (bytes && goes_around(comm, row, reach, bytes))
             comm->kern->stream(to + first, from + first, (size_t)bytes);
         else if (bytes)
-            memcpy(to + first, from + first, (size_t)bytes);
+            memcpy((char *)((uintptr_t)to + first), from + first, (size_t)bytes);
         copied += bytes;
     }
     return copied;
@@ -126,13 +146,28 @@ static uint64_t copy_reached(const struct peal_comm *comm, const struct rt_row *
     return copied;
 }
 
+/* Messages from here on may be attached to where staging is found to be dear. */
+#define EARLY_BYTES (256u << 10)
+
+static int attaches_early(const struct peal_comm *comm)
+{
+    return comm->attach_chooses && !comm->crowded;
+}
+
+static uint64_t attach_from(const struct peal_comm *comm)
+{
+    return attaches_early(comm) && EARLY_BYTES < comm->attach_bytes ? EARLY_BYTES
+                                                                    : comm->attach_bytes;
+}
+
 /* Whether a message so large is staged all the same. Each rank may answer for itself, since others
  * look at the board for what they attach to. */
 static int stages_large(const struct peal_comm *comm, const struct rt_row *row, uint64_t most)
 {
     int reduces = peal_plan_collective(row->collective)->reduces;
-    uint64_t room = staging_room(comm);
-    if (row->blocks * row->block_bytes >= (reduces ? comm->attach_folds : comm->attach_moves))
+    uint64_t room = staging_room(comm), bytes = row->blocks * row->block_bytes;
+    if (bytes >= (reduces ? comm->attach_folds : comm->attach_moves) ||
+        (comm->dear && !comm->gauges && !reduces && attaches_early(comm)))
         return 0;
     return whole_pages(most) <= comm->layout.heap_bytes / 4 && whole_pages(most) <= room;
 }
@@ -151,7 +186,7 @@ static int attaches(struct peal_comm *comm, const struct rt_row *row, uint64_t m
 static void stage_input(struct peal_comm *comm, const struct rt_row *row)
 {
     uint64_t start = comm->gauges ? rt_now_ns() : 0;
-    comm->shared_in = staged(comm, 0);
+    comm->shared_in = staged_part(comm, row, 0);
     uint64_t bytes = copy_reached(comm, row, RT_REACH_IN, comm->shared_in, comm->in);
     if (comm->gauges && !row->stream)
         rt_gauge_note(comm, RT_GAUGE_STORE, bytes, rt_now_ns() - start);
@@ -167,7 +202,7 @@ peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag
     uint64_t most = in_bytes > out_bytes ? in_bytes : out_bytes;
     comm->foreign = 0;
     comm->attached =
-        comm->attaches && row->attachable && row->blocks * row->block_bytes >= comm->attach_bytes;
+        comm->attaches && row->attachable && row->blocks * row->block_bytes >= attach_from(comm);
     rt_gauge_begin(comm);
     if (!stage_in && !stage_out)
         return PEAL_OK;
@@ -176,11 +211,14 @@ peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag
         return PEAL_OK;
     }
     PEAL_TRY(reserve_staging(comm, most, diag));
-    take_turn(comm, most);
+    if (row->parts > 1)
+        take_part(comm, row);
+    else
+        take_turn(comm, most);
     if (stage_in)
         stage_input(comm, row);
     if (stage_out)
-        comm->shared_out = staged(comm, 1);
+        comm->shared_out = staged_part(comm, row, 1);
     return PEAL_OK;
 }
 

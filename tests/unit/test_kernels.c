@@ -72,7 +72,7 @@ static void check_exact(const struct kern_set *set, peal_dtype dtype, peal_op op
         fill_input((char *)(uintptr_t)bench->from[r], k, r, count, dtype, op, 3);
     unsigned shape = op == PEAL_AVG ? 0 : kern_shape(k, m);
     peal_op folded = op == PEAL_AVG ? PEAL_SUM : op;
-    kern_fold_fn fold = streams ? set->fold_stream[dtype][folded] : set->fold[dtype][folded][shape];
+    kern_fold_fn fold = (streams ? set->fold_stream : set->fold)[dtype][folded][shape];
     fold(bench->to, m, bench->from, k, count, op == PEAL_AVG ? k : 0);
     for (unsigned j = 0; j < m; j++) {
         size_t wrong = first_wrong(bench->to[j], k, count, dtype, op, 3);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private buffers of processes: staged, taking turns with the places of an area, or attached to;
  * the same results either way. */
+#include "comm.h"
 #include "support.h"
 #include "test_suite.h"
 
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 #define RANKS 3u
-#define COUNT 40001u /* elements of the larger buffer */
+#define COUNT 70001u /* elements of the larger buffer: more than 256 KiB */
 #define CALLS 40u    /* many times round the area */
 
 static const struct {
@@ -28,6 +29,7 @@ static const struct {
 struct shared {
     _Atomic uint64_t staged; /* by all ranks */
     _Atomic uint64_t attached;
+    int dear; /* as if the gauge had said so */
     char text[RANKS][700];
 };
 
@@ -74,6 +76,16 @@ static int32_t wanted(peal_collective collective, uint32_t rank, size_t i, size_
     }
 }
 
+/* From now on calls are cut into many parts, on all ranks. */
+static void cut_finely(peal_comm *comm)
+{
+    comm->part_bytes = comm->part_bytes ? 4096 : 0;
+    comm->part_folds = comm->part_moves;
+    comm->last = NULL;
+    for (uint32_t i = 0; i < comm->nrows; i++)
+        comm->rows[i].known = 0;
+}
+
 /* Every second call in place, where there is that. NULL: all right. */
 static const char *check_calls(peal_comm *comm, uint32_t rank, unsigned number, peal_diag *diag)
 {
@@ -87,6 +99,8 @@ static const char *check_calls(peal_comm *comm, uint32_t rank, unsigned number, 
         int in_place = c % 2 && kind == PEAL_ALLREDUCE;
         peal_call call = PEAL_CALL_INIT;
         peal_pending *pending;
+        if (c == CALLS / 2)
+            cut_finely(comm);
         for (size_t i = 0; i < ins; i++)
             (in_place ? out : in)[i] = value(rank, i, c);
         call.collective = kind;
@@ -116,8 +130,12 @@ static void rank_process(struct shared *shared, peal_world *world, peal_table *t
     peal_comm *comm;
     peal_counter counter = {.size = sizeof counter};
     const char *problem = diag.text;
-    if (peal_comm_create(world, table, rank, &diag, &comm) == PEAL_OK)
+    if (peal_comm_create(world, table, rank, &diag, &comm) == PEAL_OK) {
+        comm->dear = shared->dear;
+        atomic_store(&comm->board->dear, (uint32_t)shared->dear);
+        comm->crowded &= !shared->dear;
         problem = check_calls(comm, rank, number, &diag);
+    }
     (void)snprintf(shared->text[rank], sizeof shared->text[0], "%s", problem ? problem : "");
     if (problem)
         _exit(1);
@@ -129,6 +147,7 @@ static void rank_process(struct shared *shared, peal_world *world, peal_table *t
     _exit(0);
 }
 
+/* attach_bytes 0: it is left to the runtime, which finds staging dear. */
 static void run_case(unsigned number, uint64_t attach_bytes, struct shared *shared)
 {
     struct test_heap heap;
@@ -144,6 +163,7 @@ static void run_case(unsigned number, uint64_t attach_bytes, struct shared *shar
     ck_assert_msg(peal_world_create(ctx, &params, table, &diag, &world) == PEAL_OK, "%s",
                   diag.text);
     memset(shared, 0, sizeof *shared);
+    shared->dear = attach_bytes == 0;
     pid_t pid[RANKS];
     for (uint32_t r = 0; r < RANKS; r++)
         if ((pid[r] = fork()) == 0)
@@ -198,12 +218,32 @@ START_TEST(test_attached)
 }
 END_TEST
 
+/* What is only moved, by default, where staging is dear; of folds nothing is attached to. */
+START_TEST(test_dear)
+{
+    static const struct {
+        unsigned number;
+        int moves;
+    } some[] = {{0, 0}, {5, 1}, {6, 1}, {8, 1}};
+    struct shared *shared = make_shared();
+    run_case(some[_i].number, 0, shared);
+    if (!some[_i].moves)
+        ck_assert_uint_eq(shared->attached, 0);
+    else if (shared->attached == 0)
+        printf("this machine's kernel lets no process attach to another\n");
+    else
+        ck_assert_uint_ge(shared->attached, CALLS);
+    (void)munmap(shared, sizeof *shared);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("attach");
     TCase *tests = tcase_create("attach");
     tcase_add_loop_test(tests, test_staged, 0, (int)CASES);
     tcase_add_loop_test(tests, test_attached, 0, (int)CASES);
+    tcase_add_loop_test(tests, test_dear, 0, 4);
     suite_add_tcase(suite, tests);
     return run_suite(suite, CK_FORK_GETENV);
 }

@@ -159,6 +159,105 @@ START_TEST(too_little_heap_is_an_error)
 }
 END_TEST
 
+/* ---- parts */
+
+#define PART 1024u
+
+static unsigned parts_of(size_t bytes)
+{
+    return bytes < 2 * 4 * PART ? 1 : (unsigned)((bytes + 4 * PART - 1) / (4 * PART));
+}
+
+/* Reductions, too. */
+static void cut(peal_comm *comm)
+{
+    comm->part_bytes = 4 * PART;
+    comm->part_folds = UINT64_MAX;
+}
+
+/* Each part is a call of its own among the ranks, and all of them one for the caller. */
+static int parts_body(struct rank_thread *self)
+{
+    static const size_t sizes[] = {4, 8188, 8192, 12292, 65536, 65540, 0, 399996};
+    peal_comm *comm = self->comm;
+    char *memory = malloc(2 * LARGEST);
+    int failed = !memory;
+    uint64_t wanted = comm->call, made = 0;
+    cut(comm);
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes && !failed; i++) {
+        failed = call(self, memory, memory + LARGEST, sizes[i], i) ||
+                 call(self, memory, memory, sizes[i], 50 + i);
+        wanted += 2 * parts_of(sizes[i]);
+        made += 2;
+    }
+    if (!failed && (comm->call != wanted || comm->calls != made || comm->rows[0].calls != made ||
+                    comm->rows[0].staged != made))
+        failed = say(self, "other parts or calls");
+    free(memory);
+    return failed;
+}
+
+START_TEST(large_calls_are_made_in_parts)
+{
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    params.private_buffers = 1;
+    params.heap_bytes = 8u << 20;
+    params.attach_bytes = UINT64_MAX;
+    const char *problem = run_twoshot(2 + 2 * (unsigned)_i, &params, parts_body);
+    ck_assert_msg(!problem, "%s", problem);
+}
+END_TEST
+
+/* One rank has twice as many parts to make as the others. */
+static int other_parts_body(struct rank_thread *self)
+{
+    char *memory = calloc(2, LARGEST);
+    peal_diag diag = PEAL_DIAG_INIT;
+    cut(self->comm);
+    peal_status status = peal_allreduce(self->comm, memory, memory + LARGEST,
+                                        self->rank ? 10000 : 20000, PEAL_INT32, PEAL_SUM, &diag);
+    free(memory);
+    return status == PEAL_ERR_MISMATCH ? 0 : say(self, peal_status_name(status));
+}
+
+/* One rank gives up when some parts are over. */
+static int abort_body(struct rank_thread *self)
+{
+    char *memory = calloc(2, LARGEST);
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_pending *pending = NULL;
+    peal_call asked = PEAL_CALL_INIT;
+    asked.collective = PEAL_ALLREDUCE;
+    asked.in = memory;
+    asked.out = memory + LARGEST;
+    asked.count = 100000;
+    asked.dtype = PEAL_INT32;
+    cut(self->comm);
+    peal_status status = peal_pending_create(self->comm, &asked, &diag, &pending);
+    if (status == PEAL_OK)
+        status = peal_start(pending, &diag);
+    for (int done = 0; status == PEAL_OK && !done && self->comm->part < 5;)
+        status = peal_test(pending, &done, &diag);
+    if (self->rank == 1)
+        peal_comm_abort(self->comm);
+    if (status == PEAL_OK)
+        status = peal_wait(pending, &diag);
+    peal_pending_destroy(pending);
+    free(memory);
+    return status == PEAL_ERR_ABORTED ? 0 : say(self, peal_status_name(status));
+}
+
+START_TEST(failure_between_parts_ends_all)
+{
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    params.private_buffers = 1;
+    params.heap_bytes = 8u << 20;
+    params.attach_bytes = UINT64_MAX;
+    const char *problem = run_twoshot(3, &params, _i ? abort_body : other_parts_body);
+    ck_assert_msg(!problem, "%s", problem);
+}
+END_TEST
+
 /* ---- the gauge */
 
 struct gauged {
@@ -235,6 +334,26 @@ START_TEST(one_slow_rank_sends_all_around_their_caches)
         if (call == 140)
             atomic_store(&g->boards[1].slow, 0);
     }
+    free(g);
+}
+END_TEST
+
+/* Only large messages tell whether they had better be attached to. */
+START_TEST(dear_staging_is_told_of_large_messages)
+{
+    struct gauged *g = gauged_new();
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t bytes = i < 2 ? 65535 : 65536, each = i % 2 ? 60 : 20;
+        g->comm.call = 128;
+        rt_gauge_begin(&g->comm);
+        rt_gauge_note(&g->comm, RT_GAUGE_STORE, bytes, bytes / 1024 * each);
+        rt_gauge_note(&g->comm, RT_GAUGE_LOAD, bytes, bytes / 1024 * each);
+        rt_gauge_end(&g->comm);
+        ck_assert_uint_eq(atomic_load(&g->boards[0].dear), i == 3);
+    }
+    g->comm.call = 130;
+    rt_gauge_begin(&g->comm);
+    ck_assert_int_eq(g->comm.dear, 1);
     free(g);
 }
 END_TEST
@@ -320,8 +439,11 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, private_buffers_are_staged, 0, 2);
     tcase_add_test(tests, too_little_heap_is_an_error);
+    tcase_add_loop_test(tests, large_calls_are_made_in_parts, 0, 2);
+    tcase_add_loop_test(tests, failure_between_parts_ends_all, 0, 2);
     tcase_add_test(tests, the_fastest_load_says_whether_a_cache_is_shared);
     tcase_add_test(tests, one_slow_rank_sends_all_around_their_caches);
+    tcase_add_test(tests, dear_staging_is_told_of_large_messages);
     tcase_add_test(tests, ranks_that_share_processors_are_not_timed);
     tcase_add_test(tests, calls_around_caches_are_right);
 #if defined(SYS_get_mempolicy) && defined(SYS_mbind)

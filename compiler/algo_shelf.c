@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shelves: every rank lays what others need of its input into slots of its own, tells them all, and
+ * takes what it needs out of theirs. One hand-shake, since nobody reaches for a caller's buffer and
+ * slots are left alone until the call after next: for small messages on a host, where a hand-shake
+ * of ranks that share processors costs as much as tens of kilobytes, and for buffers that others do
+ * not see, which are copied once in any case.
+ */
+#include "compiler.h"
+
+#include <stdio.h>
+
+#define SHELF_RANKS_MAX 64u
+#define SHELF_BYTES_MAX (64u << 10)
+
+struct shelf {
+    struct build *b;
+    uint32_t n;
+    uint32_t self;
+};
+
+/* ---- cost */
+
+/* Of a rank's input what it lays out. */
+static double laid_share(const struct planner *planner)
+{
+    double n = planner->group.n;
+    switch (planner->request.collective) {
+    case PEAL_ALLREDUCE:
+        return 1;
+    case PEAL_ALLGATHER:
+        return 1 / n;
+    default:
+        return (n - 1) / n;
+    }
+}
+
+/* What it takes from each other, and reads of its own. */
+static double taken_share(const struct planner *planner)
+{
+    return planner->request.collective == PEAL_ALLREDUCE ? 1 : 1.0 / planner->group.n;
+}
+
+/* What a lane reads and writes counts half. */
+static double lane_share(const struct planner *planner)
+{
+    double n = planner->group.n, taken = taken_share(planner);
+    int folds = peal_plan_collective(planner->request.collective)->reduces;
+    return laid_share(planner) + (folds ? (n + 1) / 2 : n) * taken;
+}
+
+static uint32_t width_of(const struct planner *planner)
+{
+    peal_collective collective = planner->request.collective;
+    return collective == PEAL_ALLREDUCE || collective == PEAL_ALLGATHER ? 1 : planner->group.n;
+}
+
+static void load_pairs(struct planner *planner, struct stage *stage)
+{
+    for (uint32_t r = 0; r < planner->group.n; r++)
+        for (uint32_t to = 0; to < planner->group.n; to++) {
+            struct hop hop;
+            if (to == r)
+                continue;
+            peal_planner_hop(planner, r, to, &hop);
+            peal_planner_load(planner, &hop, taken_share(planner), 1);
+            stage->alpha_us =
+                hop.path.alpha_us > stage->alpha_us ? hop.path.alpha_us : stage->alpha_us;
+            stage->gap_us = hop.path.gap_us > stage->gap_us ? hop.path.gap_us : stage->gap_us;
+        }
+    stage->gap_us *= planner->group.n - 2.0;
+}
+
+static peal_status enumerate(struct planner *planner)
+{
+    const struct group *group = &planner->group;
+    struct candidate candidate = {.algo = ALGO_SHELF,
+                                  .order = ORDER_FOLD,
+                                  .channels = 1,
+                                  .max_bytes = SHELF_BYTES_MAX,
+                                  .chunks = 1,
+                                  .lanes = 1,
+                                  .slots = 2ull * width_of(planner),
+                                  .hop_share = taken_share(planner)};
+    struct stage stage = {.levels = 1, .chain = 1};
+    if (group->n < 2 || group->n > SHELF_RANKS_MAX || group->nhosts > 1 || !group->direct_hosts ||
+        group->accelerators || planner->request.channels > 1)
+        return PEAL_OK;
+    for (uint32_t i = 0; i < peal_plan_collective(planner->request.collective)->block_power; i++)
+        candidate.chunks *= group->n;
+    load_pairs(planner, &stage);
+    /* What is laid out is fetched behind the flag, line by line, from the processor that has just
+     * stored it. So are private buffers that are staged; others lie where they have lain. */
+    stage.alpha_us *= planner->request.private_buffers ? 1 : 2;
+    peal_candidate_stage(planner, &candidate, &stage, lane_share(planner));
+    peal_candidate_total(planner, &candidate);
+    return peal_planner_add(planner, &candidate);
+}
+
+/* ---- steps */
+
+static struct plan_operand place(uint32_t rank, uint32_t slot)
+{
+    return peal_op_slot(rank, PLAN_BUF_SCRATCH, 0, slot);
+}
+
+static void lay(const struct shelf *s, uint32_t chunk, uint32_t slot)
+{
+    struct plan_operand src = peal_op_user(s->self, PLAN_BUF_IN, chunk);
+    struct plan_operand dst = place(s->self, slot);
+    peal_build_move(s->b, chunk, 1, &src, 1, &dst, PEAL_ENGINE_SM, 0);
+}
+
+static void meet(const struct shelf *s)
+{
+    for (uint32_t i = 1; i < s->n; i++)
+        peal_build_signal(s->b, (s->self + i) % s->n, 0);
+    for (uint32_t i = 1; i < s->n; i++)
+        peal_build_wait(s->b, (s->self + i) % s->n, 0, 0);
+}
+
+/* All in rank order: the same bits on every rank that folds. */
+static void fold(const struct shelf *s, uint32_t chunk, uint32_t slot)
+{
+    struct plan_operand src[SHELF_RANKS_MAX], out = peal_op_user(s->self, PLAN_BUF_OUT, chunk);
+    for (uint32_t i = 0; i < s->n; i++)
+        src[i] = i == s->self ? peal_op_user(i, PLAN_BUF_IN, chunk) : place(i, slot);
+    peal_build_move(s->b, chunk, s->n, src, 1, &out, PEAL_ENGINE_SM, 1);
+}
+
+/* Chunk i * stride + offset of every rank i. */
+static void take_all(const struct shelf *s, uint32_t stride, uint32_t offset, uint32_t slot)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint32_t from = (s->self + i) % s->n, chunk = from * stride + offset;
+        struct plan_operand out = peal_op_user(s->self, PLAN_BUF_OUT, chunk);
+        struct plan_operand src = i ? place(from, slot) : peal_op_user(s->self, PLAN_BUF_IN, chunk);
+        peal_build_move(s->b, chunk, 1, &src, 1, &out, PEAL_ENGINE_SM, 0);
+    }
+}
+
+static void lay_for_others(const struct shelf *s, uint32_t first)
+{
+    for (uint32_t i = 1; i < s->n; i++)
+        lay(s, first + (s->self + i) % s->n, (s->self + i) % s->n);
+}
+
+static void emit(struct build *b, const struct candidate *candidate, uint32_t rank)
+{
+    struct shelf s = {b, b->plan->nranks, rank};
+    (void)candidate;
+    peal_build_lane(b);
+    peal_build_section(b, 1);
+    switch (b->plan->collective) {
+    case PEAL_ALLREDUCE:
+        lay(&s, 0, 0);
+        meet(&s);
+        fold(&s, 0, 0);
+        break;
+    case PEAL_REDUCE_SCATTER:
+        lay_for_others(&s, 0);
+        meet(&s);
+        fold(&s, rank, rank);
+        break;
+    case PEAL_ALLGATHER:
+        lay(&s, rank, 0);
+        meet(&s);
+        take_all(&s, 1, 0, 0);
+        break;
+    default:
+        lay_for_others(&s, rank * s.n);
+        meet(&s);
+        take_all(&s, s.n, rank, rank);
+        break;
+    }
+}
+
+static void prepare(struct build *b, const struct candidate *candidate)
+{
+    b->plan->nchunks = candidate->chunks;
+    b->plan->nsems = 1;
+    peal_build_region(b, PLAN_BUF_SCRATCH, width_of(b->planner), 1, peal_build_slot_bytes(b));
+}
+
+static void detail(const struct candidate *candidate, char *text, size_t size)
+{
+    (void)candidate;
+    snprintf(text, size, "loads out of the others' slots");
+}
+
+const struct algo peal_algo_shelf = {"shelf",
+                                     1u << PEAL_ALLREDUCE | 1u << PEAL_REDUCE_SCATTER |
+                                         1u << PEAL_ALLGATHER | 1u << PEAL_ALLTOALL,
+                                     enumerate,
+                                     prepare,
+                                     emit,
+                                     detail};
