@@ -24,7 +24,7 @@ expect 0 "$PEAL" plan "$two" --collective sendrecv --shift 8 --json
 expect_json 'len(j["pairs"]) == 16 and j["pairs"][9] == [9, 1]'
 
 # Both forms of a plan keep the list.
-expect 0 "$PEAL" compile host:3 --collective sendrecv --pairs '0>1,2>1' --root 2 --bytes 8:4K -o p.peal
+expect 0 "$PEAL" compile host:3 -a direct --collective sendrecv --pairs '0>1,2>1' --root 2 --bytes 8:4K -o p.peal
 expect_out '^ *0 +sendrecv +list 2 '
 expect 0 "$PEAL" dump p.peal -o p.txt
 grep -q '^plan sendrecv ranks 3 root 2 peer 2 ' p.txt || die "the list has no number"
@@ -52,7 +52,7 @@ broken 3 's/root 2 peer 2/root 2 peer 1/' 'root and peer of a list of pairs'
 broken 3 '/^  pair /d' 'sends to itself'
 broken 3 's/plan sendrecv/plan alltoall/;s/ root 2 peer 2//' 'only sendrecv has pairs'
 # A rank that takes no part could be two calls ahead.
-expect 0 "$PEAL" dump host:4 --collective sendrecv --pairs '0>1' --bytes 64 -o four.txt
+expect 0 "$PEAL" dump host:4 -a direct --collective sendrecv --pairs '0>1' --bytes 64 -o four.txt
 sed -e '/^  rank 3/,$ { /signal\|wait\|pre/d }' -e '/r3\.0$/d; /r3\.0 sm$/d' four.txt >bad.txt
 expect 1 "$PEAL" verify bad.txt
 expect_out 'may return before rank 3 has entered|semaphore|waits for ever'
