@@ -23,15 +23,15 @@ SECONDS = 20  # a simulation that takes longer is left out, and so are larger on
 LARGE = {"cluster-h100-16.xml": ["hierarchical", "tree", "twohop"],
          "cluster-h100-128.xml": ["hierarchical"]}
 SERVED = {
-    "allreduce": ["oneshot", "twoshot", "doubling", "halving", "swing", "tree", "ring",
+    "allreduce": ["oneshot", "eager", "twoshot", "doubling", "halving", "swing", "tree", "ring",
                   "hierarchical", "packed", "star"],
-    "reduce-scatter": ["direct", "halving", "ring", "hierarchical", "packed"],
-    "allgather": ["direct", "bruck", "halving", "ring", "hierarchical", "packed"],
-    "broadcast": ["direct", "halving", "tree", "chain", "hierarchical", "packed"],
-    "reduce": ["direct", "halving", "tree", "chain", "hierarchical", "packed"],
-    "alltoall": ["direct", "bruck", "twohop"],
-    "scatter": ["direct", "tree", "hierarchical"],
-    "gather": ["direct", "tree", "hierarchical"],
+    "reduce-scatter": ["oneshot", "eager", "direct", "halving", "ring", "hierarchical", "packed"],
+    "allgather": ["oneshot", "eager", "direct", "bruck", "halving", "ring", "hierarchical", "packed"],
+    "broadcast": ["oneshot", "eager", "direct", "halving", "tree", "chain", "hierarchical", "packed"],
+    "reduce": ["oneshot", "eager", "direct", "halving", "tree", "chain", "hierarchical", "packed"],
+    "alltoall": ["oneshot", "eager", "direct", "bruck", "twohop"],
+    "scatter": ["oneshot", "eager", "direct", "tree", "hierarchical"],
+    "gather": ["oneshot", "eager", "direct", "tree", "hierarchical"],
 }
 
 

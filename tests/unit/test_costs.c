@@ -28,15 +28,15 @@ struct served {
 
 static const struct served served[] = {
     {PEAL_ALLREDUCE,
-     {"oneshot", "twoshot", "doubling", "halving", "swing", "tree", "ring", "hierarchical",
-      "star"}},
-    {PEAL_REDUCE_SCATTER, {"direct", "halving", "ring", "hierarchical"}},
-    {PEAL_ALLGATHER, {"direct", "bruck", "halving", "ring", "hierarchical"}},
-    {PEAL_BROADCAST, {"direct", "halving", "tree", "chain", "hierarchical"}},
-    {PEAL_REDUCE, {"direct", "halving", "tree", "chain", "hierarchical"}},
-    {PEAL_ALLTOALL, {"direct", "bruck", "twohop"}},
-    {PEAL_SCATTER, {"direct", "tree", "hierarchical"}},
-    {PEAL_GATHER, {"direct", "tree", "hierarchical"}},
+     {"oneshot", "twoshot", "doubling", "halving", "swing", "tree", "ring", "hierarchical", "star",
+      "eager"}},
+    {PEAL_REDUCE_SCATTER, {"oneshot", "eager", "direct", "halving", "ring", "hierarchical"}},
+    {PEAL_ALLGATHER, {"oneshot", "eager", "direct", "bruck", "halving", "ring", "hierarchical"}},
+    {PEAL_BROADCAST, {"oneshot", "eager", "direct", "halving", "tree", "chain", "hierarchical"}},
+    {PEAL_REDUCE, {"oneshot", "eager", "direct", "halving", "tree", "chain", "hierarchical"}},
+    {PEAL_ALLTOALL, {"oneshot", "eager", "direct", "bruck", "twohop"}},
+    {PEAL_SCATTER, {"oneshot", "eager", "direct", "tree", "hierarchical"}},
+    {PEAL_GATHER, {"oneshot", "eager", "direct", "tree", "hierarchical"}},
 };
 
 static void compare(const peal_fabric *fabric, const char *machine, peal_collective collective,

@@ -62,6 +62,7 @@ static const struct setup setups[] = {
     {"chain", 1, 4, PEAL_ENGINE_CE, 512, PEAL_WIRE_NONE},
     {"pull", 1, 4, PEAL_ENGINE_SM, 512, PEAL_WIRE_NONE},
     {"twohop", 2, 2, PEAL_ENGINE_SM, 512, PEAL_WIRE_NONE},
+    {"eager", 2, 3, PEAL_ENGINE_SM, 0, PEAL_WIRE_NONE},
     {"nvls", 1, 4, PEAL_ENGINE_SM, 512, PEAL_WIRE_NONE},
     {"compressed", 1, 4, PEAL_ENGINE_SM, 512, PEAL_WIRE_BF16},
     {"compressed", 1, 4, PEAL_ENGINE_SM, 0, PEAL_WIRE_FP8},
