@@ -60,10 +60,9 @@ static double taken_share(const struct planner *planner)
 static peal_status enumerate(struct planner *planner)
 {
     const struct group *group = &planner->group;
-    int reduces = peal_plan_collective(planner->request.collective)->reduces;
-    if (group->n < 2 || group->n > (reduces ? PLAN_OPERANDS_MAX : PEERS_MAX) ||
-        (group->nhosts == 1 && group->direct_hosts) || planner->corner == CORNER_COPY ||
-        planner->request.channels > 1 || !peal_peers_once(planner))
+    if (group->n < 2 || group->n > PEERS_MAX || (group->nhosts == 1 && group->direct_hosts) ||
+        planner->corner == CORNER_COPY || planner->request.channels > 1 ||
+        !peal_peers_once(planner))
         return PEAL_OK;
     struct candidate candidate = {.algo = ALGO_EAGER,
                                   .order = ORDER_FOLD,
@@ -206,7 +205,7 @@ static void take(const struct eager *e)
 static void fold(const struct eager *e)
 {
     uint32_t chunk = block_of(e, e->self, e->self);
-    struct plan_operand src[PLAN_OPERANDS_MAX], out = peal_op_user(e->self, PLAN_BUF_OUT, chunk);
+    struct plan_operand src[PEERS_MAX], out = peal_op_user(e->self, PLAN_BUF_OUT, chunk);
     if (keeps(e))
         for (uint32_t r = 0; r < e->n; r++) {
             if (r != e->self)
