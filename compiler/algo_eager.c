@@ -205,7 +205,7 @@ static void take(const struct eager *e)
 static void fold(const struct eager *e)
 {
     uint32_t chunk = block_of(e, e->self, e->self);
-    struct plan_operand src[PLAN_OPERANDS_MAX], out = peal_op_user(e->self, PLAN_BUF_OUT, chunk);
+    struct plan_operand src[PEERS_MAX], out = peal_op_user(e->self, PLAN_BUF_OUT, chunk);
     if (keeps(e))
         for (uint32_t r = 0; r < e->n; r++) {
             if (r != e->self)

@@ -335,6 +335,7 @@ struct peal_comm {
     uint64_t attach_moves;   /* in any case, */
     uint64_t attach_folds;   /* and for reductions; */
     int attach_chooses;      /* nobody has asked for these */
+    int attach_early;        /* it is used for smaller ones, too; as all ranks know it */
     uint32_t attach_sources; /* most sources of a step that may be elsewhere */
     uint32_t foreign;        /* RT_REACH_* of this call's own buffers that others attach to, */
     uint32_t posted_foreign; /* and of the last that was posted */
@@ -407,7 +408,7 @@ void rt_unstage(struct peal_comm *comm, const struct rt_row *row);
 
 /* ---- part.c: calls in parts */
 /* Tells the others on which terms this rank cuts, before they are told that it is there; and, when
- * all have joined, finds out whether all cut alike. */
+ * all have joined, finds out whether all cut alike, and attach early. */
 void rt_parts_offer(struct peal_comm *comm);
 void rt_parts_agree(struct peal_comm *comm);
 /* Into how many parts a call of the row is cut. */

@@ -43,6 +43,9 @@ void rt_parts_agree(struct peal_comm *comm)
     comm->part_bytes = same ? PART_BYTES : 0;
     comm->part_moves = comm->attaches ? comm->attach_moves : UINT64_MAX;
     comm->part_folds = !comm->crowded ? 0 : comm->attaches ? comm->attach_folds : UINT64_MAX;
+    /* Where one rank may be attached to, all have to look whether it is; and one of them alone may
+     * be crowded, by the thread of its copy engines. */
+    comm->attach_early = same && comm->attach_chooses && !comm->crowded;
 }
 
 /* Blocks that a rank stages of a message of `blocks`: one of its own, or one for each rank. */

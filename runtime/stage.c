@@ -149,15 +149,10 @@ static uint64_t copy_reached(const struct peal_comm *comm, const struct rt_row *
 /* Messages from here on may be attached to where staging is found to be dear. */
 #define EARLY_BYTES (256u << 10)
 
-static int attaches_early(const struct peal_comm *comm)
-{
-    return comm->attach_chooses && !comm->crowded;
-}
-
 static uint64_t attach_from(const struct peal_comm *comm)
 {
-    return attaches_early(comm) && EARLY_BYTES < comm->attach_bytes ? EARLY_BYTES
-                                                                    : comm->attach_bytes;
+    return comm->attach_early && EARLY_BYTES < comm->attach_bytes ? EARLY_BYTES
+                                                                  : comm->attach_bytes;
 }
 
 /* Whether a message so large is staged all the same. Each rank may answer for itself, since others
@@ -167,7 +162,7 @@ static int stages_large(const struct peal_comm *comm, const struct rt_row *row, 
     int reduces = peal_plan_collective(row->collective)->reduces;
     uint64_t room = staging_room(comm), bytes = row->blocks * row->block_bytes;
     if (bytes >= (reduces ? comm->attach_folds : comm->attach_moves) ||
-        (comm->dear && !comm->gauges && !reduces && attaches_early(comm)))
+        (comm->dear && !comm->gauges && !reduces && comm->attach_early))
         return 0;
     return whole_pages(most) <= comm->layout.heap_bytes / 4 && whole_pages(most) <= room;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ctest: plain */
 /* Halving, Swing and the star: proven for every number of ranks up to 64, whole and by tiles; what
- * they move and with whom. That they compute is run_collectives' business. */
+ * they move and with whom. How many ranks eager serves. That they compute is run_collectives'
+ * business. */
 #include "compiler.h"
+#include "machines.h"
 #include "support.h"
 #include "test_fixture.h"
 #include "test_suite.h"
@@ -325,6 +327,21 @@ START_TEST(large_halves_stay_within_hosts)
 }
 END_TEST
 
+/* Reductions, too: it tells ranks apart by the bits of a word. */
+START_TEST(eager_is_among_few)
+{
+    static const peal_collective folds[] = {PEAL_ALLREDUCE, PEAL_REDUCE_SCATTER, PEAL_REDUCE};
+    peal_fabric *fabric = test_cluster(ctx, "dgx-h100.xml", 9, "rails");
+    for (size_t i = 0; i < sizeof folds / sizeof folds[0]; i++) {
+        peal_table *most = compiled(fabric, "eager", folds[i], PEERS_MAX, 0, 4096);
+        ck_assert_ptr_nonnull(most);
+        ck_assert_ptr_null(compiled(fabric, "eager", folds[i], PEERS_MAX + 1, 0, 4096));
+        peal_table_destroy(most);
+    }
+    peal_fabric_destroy(fabric);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("butterfly");
@@ -338,6 +355,7 @@ int main(void)
     tcase_add_test(tcase, swing_serves_every_even_number);
     tcase_add_test(tcase, swing_goes_along_a_torus);
     tcase_add_test(tcase, a_star_has_one_centre);
+    tcase_add_test(tcase, eager_is_among_few);
     tcase_add_test(tcase, large_halves_stay_within_hosts);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_FORK_GETENV);

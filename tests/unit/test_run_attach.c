@@ -134,6 +134,7 @@ static void rank_process(struct shared *shared, peal_world *world, peal_table *t
         comm->dear = shared->dear;
         atomic_store(&comm->board->dear, (uint32_t)shared->dear);
         comm->crowded &= !shared->dear;
+        comm->attach_early |= shared->dear;
         problem = check_calls(comm, rank, number, &diag);
     }
     (void)snprintf(shared->text[rank], sizeof shared->text[0], "%s", problem ? problem : "");

@@ -398,6 +398,32 @@ START_TEST(calls_around_caches_are_right)
 }
 END_TEST
 
+/* ---- agreeing */
+
+/* A rank that does not look whether others are attached to would take their addresses for its own:
+ * where one has more threads than there are processors, and another has not, nobody is. */
+START_TEST(all_attach_early_or_none)
+{
+    struct gauged *g = gauged_new();
+    peal_comm *comms[2] = {&g->comm, malloc(sizeof(peal_comm))};
+    ck_assert_ptr_nonnull(comms[1]);
+    g->comm.private_buffers = g->comm.attach_chooses = 1;
+    memcpy(comms[1], &g->comm, sizeof g->comm);
+    comms[1]->board = &g->boards[1];
+    for (int r = 0; r < 2; r++) {
+        comms[r]->crowded = _i >> r & 1;
+        rt_parts_offer(comms[r]);
+    }
+    for (int r = 0; r < 2; r++) {
+        rt_parts_agree(comms[r]);
+        ck_assert_int_eq(comms[r]->attach_early, _i == 0);
+        ck_assert_int_eq(comms[r]->part_bytes != 0, _i == 0 || _i == 3);
+    }
+    free(comms[1]);
+    free(g);
+}
+END_TEST
+
 /* ---- memory nodes */
 
 #if defined(SYS_get_mempolicy) && defined(SYS_mbind)
@@ -441,6 +467,7 @@ int main(void)
     tcase_add_test(tests, too_little_heap_is_an_error);
     tcase_add_loop_test(tests, large_calls_are_made_in_parts, 0, 2);
     tcase_add_loop_test(tests, failure_between_parts_ends_all, 0, 2);
+    tcase_add_loop_test(tests, all_attach_early_or_none, 0, 4);
     tcase_add_test(tests, the_fastest_load_says_whether_a_cache_is_shared);
     tcase_add_test(tests, one_slow_rank_sends_all_around_their_caches);
     tcase_add_test(tests, dear_staging_is_told_of_large_messages);
