@@ -193,6 +193,8 @@ struct peal_cuda_comm {
 /* Makes the device's context current, and the former one again. */
 peal_status cuda_enter(const struct peal_cuda_comm *comm, peal_diag *diag);
 void cuda_leave(const struct peal_cuda_comm *comm);
+/* To give something back, which would stay for good: so it is tried once more. 1: it is current. */
+int cuda_enter_to_free(const struct peal_cuda *cuda, cu_handle context);
 
 /* `status` and *diag say what this rank has made so far: all ranks get the same answer, and peers
  * are filled in. */

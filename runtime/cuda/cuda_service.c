@@ -352,7 +352,7 @@ void cuda_service_stop(struct peal_cuda_comm *comm)
     atomic_store_explicit(&comm->host->board->done,
                           __atomic_load_n(&comm->port->done, __ATOMIC_ACQUIRE),
                           memory_order_release);
-    int entered = cuda_enter(comm, NULL) == PEAL_OK;
+    int entered = cuda_enter_to_free(comm->cuda, comm->context);
     cuda_orders_free(service, entered);
     if (entered)
         cuda_leave(comm);
