@@ -392,6 +392,9 @@ struct cuda_words {
     _Atomic uint32_t busy;   /* how far the call under way is; 0: there is none */
     _Atomic uint32_t digest; /* of that one: what its ranks show each other when they enter */
     _Atomic uint32_t step;   /* of the last one that has begun */
+    /* 1: a call has begun. Calls are alike, and short against what passes between two looks at the
+     * words above: so the service thread takes it away, and counts. */
+    _Atomic uint32_t fresh;
     /* To other hosts (cuda_zero_far.c): by the stream, */
     _Atomic uint64_t call; /* struct cuda_zero_program *; 0: between calls */
     _Atomic uint32_t rung[CUDA_QUEUES_MAX];
