@@ -186,8 +186,12 @@ static peal_status build(struct peal_comm *comm, const peal_table *table, peal_d
     set_patience(comm);
     rt_numa_settle(comm);
     PEAL_TRY(announce(comm, digest, diag));
-    PEAL_TRY(meet(comm, digest, diag));
-    return rt_far_start(comm, diag);
+    status = meet(comm, digest, diag);
+    if (status == PEAL_OK)
+        status = rt_far_start(comm, diag);
+    if (status != PEAL_OK)
+        rt_far_give_up(comm);
+    return status;
 }
 
 peal_status peal_comm_create(peal_world *world, peal_table *table, uint32_t rank, peal_diag *diag,

@@ -387,6 +387,12 @@ void rt_far_stop(struct peal_comm *comm)
     }
 }
 
+void rt_far_give_up(const struct peal_comm *comm)
+{
+    if (comm->far && !comm->far->comm)
+        rt_net_hang_up(comm->far->tcp);
+}
+
 /* ---- steps */
 
 void rt_far_mark(const struct peal_comm *comm, struct rt_row *row, struct rt_step *step)

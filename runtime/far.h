@@ -133,6 +133,8 @@ peal_status rt_far_census(struct rt_job *job, peal_diag *diag);
 void rt_far_free(struct rt_far *far);
 peal_status rt_far_start(struct peal_comm *comm, peal_diag *diag);
 void rt_far_stop(struct peal_comm *comm);
+/* The comm did not come as far as rt_far_start, and others may have. */
+void rt_far_give_up(const struct peal_comm *comm);
 
 /* Makes a step that reaches a far rank one of kind RT_FAR, a semaphore's end far. */
 void rt_far_mark(const struct peal_comm *comm, struct rt_row *row, struct rt_step *step);
@@ -219,6 +221,8 @@ void rt_far_sent(struct rt_far *far, uint32_t rank, uint64_t bytes);
  * near */
 peal_status rt_net_make(struct rt_far *far, int *links, peal_diag *diag,
                         struct far_transport **transport);
+/* Of one that will not be started: peers see that this rank is gone. */
+void rt_net_hang_up(struct far_transport *self);
 
 /* ---- rdma_join.c: links over RDMA, agreed on over those of TCP, which are as they were behind
  * it; for rt_rdma_around. *made stays NULL where no peer is reached so. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define EVENTS 64
@@ -281,6 +282,20 @@ static void say_bye(struct net *net)
     (void)pthread_mutex_unlock(&net->lock);
 }
 
+/* Peers that have something to say to this rank yet see that nobody listens, although its sockets
+ * stay as long as its world. By stream 0, which has said before it whatever peers are told. */
+static void hang_up(const struct net *net)
+{
+    for (uint32_t r = 0; r < net->nranks; r++)
+        if (net->peers[r].streams)
+            (void)shutdown(net->peers[r].stream[0].fd, SHUT_WR);
+}
+
+void rt_net_hang_up(struct far_transport *self)
+{
+    hang_up(net_of(self));
+}
+
 static void net_stop(struct far_transport *self)
 {
     struct net *net = net_of(self);
@@ -292,6 +307,7 @@ static void net_stop(struct far_transport *self)
     atomic_store_explicit(&net->stop, 1, memory_order_release);
     (void)!write(net->wake, &one, sizeof one);
     (void)pthread_join(net->thread, NULL);
+    hang_up(net);
     (void)close(net->poll);
     (void)close(net->wake);
     net->poll = net->wake = -1;

@@ -62,7 +62,7 @@ static void give_back(struct peal_cuda_comm *comm, uint32_t rank, uint32_t devic
                       cu_handle context, struct cuda_block *block)
 {
     cu_handle before;
-    if (comm->cuda->call.context_push(context) != CU_SUCCESS)
+    if (!cuda_enter_to_free(comm->cuda, context))
         return;
     if (atomic_load_explicit(&cuda_corner(comm->host, rank)->bound, memory_order_acquire))
         cuda_group_unbind(comm, device, block->bytes);

@@ -14,6 +14,12 @@ peal_status cuda_enter(const struct peal_cuda_comm *comm, peal_diag *diag)
     return CUDA_DO(comm->cuda, diag, context_push, comm->context);
 }
 
+int cuda_enter_to_free(const struct peal_cuda *cuda, cu_handle context)
+{
+    return cuda->call.context_push(context) == CU_SUCCESS ||
+           cuda->call.context_push(context) == CU_SUCCESS;
+}
+
 void cuda_leave(const struct peal_cuda_comm *comm)
 {
     cu_handle context;
@@ -279,7 +285,7 @@ void peal_cuda_comm_destroy(peal_cuda_comm *comm)
         return;
     cuda_service_stop(comm);
     cuda_beside_leave(comm);
-    int entered = comm->context && cuda_enter(comm, NULL) == PEAL_OK;
+    int entered = comm->context && cuda_enter_to_free(comm->cuda, comm->context);
     cuda_nic_free(comm);
     cuda_zero_free(comm, entered);
     cuda_far_free(comm, entered);
@@ -388,7 +394,7 @@ peal_status peal_cuda_malloc(peal_cuda_comm *comm, size_t bytes, peal_diag *diag
 
 void peal_cuda_free(peal_cuda_comm *comm, void *memory)
 {
-    if (!comm || !memory || cuda_enter(comm, NULL) != PEAL_OK)
+    if (!comm || !memory || !cuda_enter_to_free(comm->cuda, comm->context))
         return;
     (void)comm->cuda->call.mem_free((cu_ptr)(uintptr_t)memory);
     cuda_leave(comm);
@@ -409,7 +415,7 @@ peal_status peal_cuda_stream_create(peal_cuda_comm *comm, peal_diag *diag, void 
 
 void peal_cuda_stream_destroy(peal_cuda_comm *comm, void *stream)
 {
-    if (!comm || !stream || cuda_enter(comm, NULL) != PEAL_OK)
+    if (!comm || !stream || !cuda_enter_to_free(comm->cuda, comm->context))
         return;
     (void)comm->cuda->call.stream_destroy(stream);
     cuda_leave(comm);

@@ -193,6 +193,8 @@ struct peal_cuda_comm {
 /* Makes the device's context current, and the former one again. */
 peal_status cuda_enter(const struct peal_cuda_comm *comm, peal_diag *diag);
 void cuda_leave(const struct peal_cuda_comm *comm);
+/* To give something back, which would stay for good: so it is tried once more. 1: it is current. */
+int cuda_enter_to_free(const struct peal_cuda *cuda, cu_handle context);
 
 /* `status` and *diag say what this rank has made so far: all ranks get the same answer, and peers
  * are filled in. */
@@ -390,6 +392,9 @@ struct cuda_words {
     _Atomic uint32_t busy;   /* how far the call under way is; 0: there is none */
     _Atomic uint32_t digest; /* of that one: what its ranks show each other when they enter */
     _Atomic uint32_t step;   /* of the last one that has begun */
+    /* 1: a call has begun. Calls are alike, and short against what passes between two looks at the
+     * words above: so the service thread takes it away, and counts. */
+    _Atomic uint32_t fresh;
     /* To other hosts (cuda_zero_far.c): by the stream, */
     _Atomic uint64_t call; /* struct cuda_zero_program *; 0: between calls */
     _Atomic uint32_t rung[CUDA_QUEUES_MAX];

@@ -51,7 +51,7 @@ static peal_status agree(struct peal_cuda_comm *comm, struct cuda_card *mine,
         if (cards[r].status != PEAL_OK)
             return peal_fail(diag, (peal_status)cards[r].status, "rank %u: %.*s", r,
                              (int)sizeof cards[r].text, cards[r].text);
-    return PEAL_OK;
+    return status; /* who gave up an exchange may get in this one what was said in that */
 }
 
 /* ---- who is who */

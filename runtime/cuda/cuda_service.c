@@ -17,9 +17,11 @@
 /* ---- what goes on */
 
 /* Words that change while anything moves. */
-static void read_signs(const struct cuda_service *service, uint32_t *signs)
+static void read_signs(struct cuda_service *service, uint32_t *signs)
 {
     struct peal_cuda_comm *comm = service->comm;
+    service->begun += atomic_exchange_explicit(&comm->words->fresh, 0, memory_order_acq_rel);
+    signs[4] = service->begun;
     signs[0] = __atomic_load_n(&comm->port->begun, __ATOMIC_ACQUIRE);
     signs[1] = __atomic_load_n(&comm->port->done, __ATOMIC_ACQUIRE);
     signs[2] = atomic_load_explicit(&comm->words->busy, memory_order_acquire);
@@ -152,7 +154,8 @@ static struct absent look_at_barrier(struct cuda_service *service, uint32_t phas
     const uint32_t *cells = comm->barriers + (phase == CUDA_LEAVES ? comm->nranks : 0);
     if ((phase != CUDA_ENTERS && phase != CUDA_LEAVES) || !read_barriers(service) ||
         phase != atomic_load_explicit(&comm->words->busy, memory_order_acquire) ||
-        digest != atomic_load_explicit(&comm->words->digest, memory_order_acquire))
+        digest != atomic_load_explicit(&comm->words->digest, memory_order_acquire) ||
+        atomic_load_explicit(&comm->words->fresh, memory_order_acquire)) /* these are the next's */
         return absent;
     for (uint32_t r = 0; r < comm->nranks; r++) {
         if (r == comm->rank || cells[r] == digest)
@@ -212,7 +215,7 @@ static void look(struct cuda_service *service)
 {
     struct peal_comm *host = &service->host;
     peal_diag diag = PEAL_DIAG_INIT;
-    uint32_t signs[4], reason;
+    uint32_t signs[CUDA_SIGNS], reason;
     read_signs(service, signs);
     int still = memcmp(signs, service->seen, sizeof signs) == 0;
     memcpy(service->seen, signs, sizeof signs);
@@ -352,7 +355,7 @@ void cuda_service_stop(struct peal_cuda_comm *comm)
     atomic_store_explicit(&comm->host->board->done,
                           __atomic_load_n(&comm->port->done, __ATOMIC_ACQUIRE),
                           memory_order_release);
-    int entered = cuda_enter(comm, NULL) == PEAL_OK;
+    int entered = cuda_enter_to_free(comm->cuda, comm->context);
     cuda_orders_free(service, entered);
     if (entered)
         cuda_leave(comm);

@@ -14,6 +14,7 @@
 #define CUDA_BOUNCE_BYTES (1u << 20) /* of one of the two buffers of `staged` */
 #define CUDA_BOUNCE_TOTAL (2 * (size_t)CUDA_BOUNCE_BYTES + sizeof(struct dev_board))
 #define CUDA_NOWHERE UINT32_MAX
+#define CUDA_SIGNS 5u
 
 /* The streams by number: copy engines, then down to the host and up from it. */
 enum { CUDA_DOWN = CUDA_ENGINE_STREAMS, CUDA_UP, CUDA_STREAMS };
@@ -39,8 +40,9 @@ struct cuda_service {
     uint32_t turn;
     struct cu_mem_op op[4];
     /* watching */
-    struct peal_comm host; /* the comm beneath, with a count of looks and a stamp of its own */
-    uint32_t seen[4];      /* what moved last */
+    struct peal_comm host;     /* the comm beneath, with a count of looks and a stamp of its own */
+    uint32_t seen[CUDA_SIGNS]; /* what moved last */
+    uint32_t begun;            /* zero-SM calls, as far as they were seen to */
     uint64_t next_look;
 };
 

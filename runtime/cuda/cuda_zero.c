@@ -188,6 +188,7 @@ static peal_status tell_phase(struct zero_call *call, uint32_t phase)
 
 static peal_status enter(struct zero_call *call)
 {
+    PEAL_TRY(add(call, CU_OP_WRITE_32, WORD_OF(call->comm, fresh, 0), 1));
     PEAL_TRY(add(call, CU_OP_WRITE_32, WORD_OF(call->comm, digest, 0), call->digest));
     PEAL_TRY(tell_phase(call, CUDA_ENTERS));
     PEAL_TRY(begin_far(call));

@@ -11,6 +11,7 @@
 
 /* Of the test under way, for all ranks. */
 static int zero_sm;
+static int only_zero_sm; /* the comm makes no other calls */
 
 /* The stream comes to its end, and says so. */
 static void expect_end(struct rank *rank, peal_status one, peal_status other, const char *text)
@@ -63,6 +64,20 @@ static void mismatch_body(struct rank *rank)
     expect_end(rank, PEAL_ERR_MISMATCH, PEAL_ERR_MISMATCH, "makes another call");
 }
 
+/* Rank 2 lets the others wait in each call, for less than they would, and in all for longer. They
+ * are in the next one before anybody looks, at the very step. */
+static void slow_body(struct rank *rank)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct timespec nap = {0, 160000000};
+    for (unsigned i = 0; i < 8; i++) {
+        if (rank->number == 2)
+            (void)nanosleep(&nap, NULL);
+        SAY_OK(rank, gather(rank, zero_sm, 1, &diag), diag);
+    }
+    SAY_OK(rank, peal_cuda_stream_wait(rank->comm, rank->stream, &diag), diag);
+}
+
 static void run(void (*body)(struct rank *), uint32_t timeout_ms)
 {
     static struct team team;
@@ -70,6 +85,7 @@ static void run(void (*body)(struct rank *), uint32_t timeout_ms)
     peal_cuda_params params = PEAL_CUDA_PARAMS_INIT;
     team.params = params;
     team.params.heap_bytes = 4u << 20;
+    team.params.zero_sm = only_zero_sm;
     team.body = body;
     team.table = plan_for(ctx, PEAL_ALLGATHER, "direct", 1);
     const char *problem = run_team(ctx, &team, timeout_ms);
@@ -81,6 +97,13 @@ START_TEST(test_late)
 {
     zero_sm = _i;
     run(late_body, 300);
+}
+END_TEST
+
+START_TEST(test_slow)
+{
+    zero_sm = only_zero_sm = 1;
+    run(slow_body, 500);
 }
 END_TEST
 
@@ -303,6 +326,7 @@ int main(void)
     TCase *tests = tcase_create("cuda failure");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_loop_test(tests, test_late, 0, 2);
+    tcase_add_test(tests, test_slow);
     tcase_add_loop_test(tests, test_abort, 0, 2);
     tcase_add_loop_test(tests, test_mismatch, 0, 2);
     tcase_add_test(tests, test_odd);

@@ -2,6 +2,7 @@
 /* ctest: threads */
 /* Ranks of two hosts, as threads that know each other by the network and by shared segments only:
  * meeting, calls over several sockets, exchanges, splits, and what is refused. */
+#include "clock.h"
 #include "net.h"
 #include "support.h"
 #include "test_suite.h"
@@ -13,6 +14,7 @@
 
 #define RANKS 4u
 #define ANEW (256u << 10)
+#define PATIENCE_MS 10000u
 #define BIG (600u << 10) /* elements: more than a frame for each of several sockets */
 
 static struct test_heap heap;
@@ -109,7 +111,11 @@ struct member {
     uint32_t sockets;
     uint64_t chaos;
     member_fn body;
-    peal_table *table; /* its own slices; NULL: four */
+    peal_table *table;         /* its own slices; NULL: four */
+    peal_table *other;         /* of its comm; NULL: the same */
+    pthread_barrier_t *leaves; /* worlds stay until all are here */
+    uint32_t late_us;          /* to leave its comm */
+    uint64_t took_us;          /* for that */
     peal_world *world;
     pthread_t thread;
     peal_status status;
@@ -130,17 +136,22 @@ static void *member_main(void *user)
     params.host = self->rank < 2 ? "left" : "right";
     params.sockets = self->sockets;
     params.heap_bytes = 32 << 20;
-    params.timeout_ms = 60000;
+    params.timeout_ms = self->leaves ? PATIENCE_MS : 60000;
     params.chaos_seed = self->chaos;
     peal_table *table = self->table ? self->table : four;
     self->status = peal_world_join(ctx, &params, table, &diag, &self->world);
     if (self->status == PEAL_OK)
-        self->status = peal_comm_create(self->world, table, self->rank, &diag, &comm);
+        self->status = peal_comm_create(self->world, self->other ? self->other : table, self->rank,
+                                        &diag, &comm);
     if (self->status == PEAL_OK)
         self->body(self, comm);
     else
         (void)snprintf(self->text, sizeof self->text, "%s", diag.text);
+    uint64_t before = rt_now_ns();
     peal_comm_destroy(comm);
+    self->took_us = (rt_now_ns() - before) / 1000;
+    if (self->leaves)
+        (void)pthread_barrier_wait(self->leaves);
     peal_world_destroy(self->world);
     return NULL;
 }
@@ -432,6 +443,46 @@ END_TEST
 
 /* ---- not waiting */
 
+/* ---- leaving: nobody waits for an answer of who does not listen, although its world stays */
+
+static void body_late(struct member *self, peal_comm *comm)
+{
+    (void)comm;
+    rt_sleep_us(self->late_us);
+}
+
+START_TEST(test_leave)
+{
+    struct member members[RANKS] = {{0}};
+    pthread_barrier_t leaves;
+    peal_id id;
+    peal_meeting *meeting;
+    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &meeting, &id), PEAL_OK);
+    ck_assert_int_eq(pthread_barrier_init(&leaves, NULL, RANKS), 0);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        members[r] = (struct member){.rank = r,
+                                     .id = &id,
+                                     .meeting = r ? NULL : meeting,
+                                     .sockets = 2,
+                                     .body = body_late,
+                                     .leaves = &leaves,
+                                     .other = _i && r == 3 ? anew : NULL,
+                                     .late_us = 50000 * r};
+        ck_assert_int_eq(pthread_create(&members[r].thread, NULL, member_main, &members[r]), 0);
+    }
+    for (uint32_t r = 0; r < RANKS; r++)
+        (void)pthread_join(members[r].thread, NULL);
+    (void)pthread_barrier_destroy(&leaves);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        peal_status want = _i && r > 1 ? PEAL_ERR_MISMATCH : PEAL_OK; /* of the other host's two */
+        ck_assert_msg(members[r].status == want, "rank %u: %d: %s", r, members[r].status,
+                      members[r].text);
+        ck_assert_msg(members[r].took_us < PATIENCE_MS * 500, "rank %u took %llu us to leave", r,
+                      (unsigned long long)members[r].took_us);
+    }
+}
+END_TEST
+
 START_TEST(test_start)
 {
     peal_id id;
@@ -502,6 +553,7 @@ int main(void)
     tcase_add_loop_test(joined, test_counters, 0, 2);
     tcase_add_test(joined, test_exchange);
     tcase_add_test(joined, test_split);
+    tcase_add_loop_test(joined, test_leave, 0, 2);
     tcase_add_loop_test(joined, test_start, 0, 2);
     tcase_add_test(joined, test_arguments);
     suite_add_tcase(suite, joined);
