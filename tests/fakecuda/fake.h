@@ -90,6 +90,8 @@ size_t fake_object_bytes(const struct fake_object *object);
 cu_ptr fake_object_member(struct fake_object *object, cu_ptr *views, uint64_t offset, uint32_t nth);
 /* That all bytes are of one live allocation of a device or of pinned memory, or of none (plain host
  * memory); else the process ends. */
+/* Memory of the host that the driver gave. */
+int fake_is_pinned(cu_ptr at);
 void fake_check_range(const char *what, cu_ptr at, size_t bytes);
 /* That a kernel of the device reaches it, if it is memory of this process's driver. */
 void fake_check_reach(const char *what, cu_ptr at, const struct fake_context *context);

@@ -80,6 +80,16 @@ static unsigned add(enum range kind, cu_ptr at, size_t bytes, int fd, int device
     return i;
 }
 
+int fake_is_pinned(cu_ptr at)
+{
+    int pinned = 0;
+    (void)pthread_mutex_lock(&fake_lock);
+    for (unsigned i = 0; i < RANGES; i++)
+        pinned = pinned || (ranges[i].kind == HOST && at - ranges[i].at < ranges[i].bytes);
+    (void)pthread_mutex_unlock(&fake_lock);
+    return pinned;
+}
+
 void fake_check_range(const char *what, cu_ptr at, size_t bytes)
 {
     (void)pthread_mutex_lock(&fake_lock);
