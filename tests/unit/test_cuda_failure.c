@@ -114,6 +114,14 @@ START_TEST(test_abort)
 }
 END_TEST
 
+/* By the kernel, and by zero-SM calls: their streams, let end when they disagree, write one place,
+ * whose contents are nobody's result any more. */
+#if defined(__SANITIZE_THREAD__)
+#define MISMATCHES 1
+#else
+#define MISMATCHES 2
+#endif
+
 START_TEST(test_mismatch)
 {
     zero_sm = _i;
@@ -328,7 +336,7 @@ int main(void)
     tcase_add_loop_test(tests, test_late, 0, 2);
     tcase_add_test(tests, test_slow);
     tcase_add_loop_test(tests, test_abort, 0, 2);
-    tcase_add_loop_test(tests, test_mismatch, 0, 2);
+    tcase_add_loop_test(tests, test_mismatch, 0, MISMATCHES);
     tcase_add_test(tests, test_odd);
     tcase_add_test(tests, test_crossed);
     tcase_add_test(tests, test_crowded);
