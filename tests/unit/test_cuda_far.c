@@ -4,8 +4,8 @@
  * network is cut in front of it, or the other rank dies there. Whoever is left hears within the
  * deadline which rank it was, and all is given back. PEAL_SWEEP=1: at every call, else at some. */
 #define RANKS 2u
-#include "test_cuda.h"
 #include "test_rdma_fake.h"
+#include "test_stand_in.h"
 #include "test_suite.h"
 
 #include <dirent.h>
@@ -26,20 +26,7 @@ static struct test_heap heap;
 static peal_ctx *ctx;
 static peal_table *table;
 
-static struct {
-    void *library;
-    void (*fail_at)(uint32_t nth);
-    void (*do_at)(uint32_t nth, void (*what)(void));
-    const char *(*failed)(void);
-    void (*held)(uint32_t *counts);
-} stand_in;
-
-static void find(const char *name, void *to)
-{
-    void *symbol = dlsym(stand_in.library, name);
-    ck_assert_msg(symbol != NULL, "%s", name);
-    memcpy(to, &symbol, sizeof symbol);
-}
+static struct stand_in stand_in;
 
 static peal_table *plan(void)
 {
@@ -66,12 +53,7 @@ static peal_table *plan(void)
 static void set_up(void)
 {
     ctx = test_ctx(&heap);
-    stand_in.library = dlopen(fake_path(), RTLD_NOW);
-    ck_assert_ptr_nonnull(stand_in.library);
-    find("peal_stand_in_fail", &stand_in.fail_at);
-    find("peal_stand_in_at", &stand_in.do_at);
-    find("peal_stand_in_failed", &stand_in.failed);
-    find("peal_stand_in_held", &stand_in.held);
+    stand_in_open(&stand_in);
     table = plan();
 }
 

@@ -4,8 +4,8 @@
  * others are at any stage of it: nobody uses memory that is gone, everybody hears why, and all is
  * given back. */
 #define RANKS 3u
-#include "test_cuda.h"
 #include "test_fixture.h"
+#include "test_stand_in.h"
 #include "test_suite.h"
 
 #include <stdlib.h>
@@ -122,23 +122,20 @@ static void try_all(peal_cuda_share share, unsigned tries, uint64_t budget_us)
     uint32_t had[HELD], counts[HELD];
     peal_diag diag = PEAL_DIAG_INIT;
     peal_cuda *cudas[2] = {NULL, NULL};
-    void *library = dlopen(fake_path(), RTLD_NOW);
-    void (*held)(uint32_t *) = NULL;
-    void *symbol = library ? dlsym(library, "peal_stand_in_held") : NULL;
+    struct stand_in stand_in;
     unsigned ended[RANKS + 1] = {0}, tried = 0;
     uint64_t until = now_us() + budget_us;
-    ck_assert_ptr_nonnull(symbol);
-    memcpy(&held, &symbol, sizeof held);
+    stand_in_open(&stand_in);
     for (unsigned i = 0; i < 2; i++)
         ck_assert_msg(peal_cuda_open(ctx, fake_path(), &diag, &cudas[i]) == PEAL_OK, "%s",
                       diag.text);
-    held(had);
+    stand_in.held(had);
     team.params.share = share;
     (void)pthread_barrier_init(&team.meet, NULL, RANKS);
     for (; tried < tries && now_us() < until; tried++)
         ended[try_once(cudas, 1 + (draw() % 4 ? draw() % 4 : draw() % MOST_MS))]++;
     (void)pthread_barrier_destroy(&team.meet);
-    held(counts);
+    stand_in.held(counts);
     for (unsigned i = 0; i < HELD; i++)
         ck_assert_msg(counts[i] == had[i], "%u of kind %u are left", counts[i] - had[i], i);
     printf("%u tries: nobody joined %u times, all %u times, some %u times\n", tried, ended[0],

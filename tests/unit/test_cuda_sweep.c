@@ -3,7 +3,7 @@
 /* Each call of the driver fails, one after the other, from the making of a comm to its end: every
  * rank hears of it or does not need to, nobody is left waiting, and all is given back. */
 #define RANKS 2u
-#include "test_cuda.h"
+#include "test_stand_in.h"
 #include "test_suite.h"
 
 #include <dirent.h>
@@ -16,28 +16,12 @@
 static struct test_heap heap;
 static peal_ctx *ctx;
 
-static struct {
-    void *library;
-    void (*fail_at)(uint32_t nth);
-    const char *(*failed)(void);
-    void (*held)(uint32_t *counts);
-} stand_in;
-
-static void find(const char *name, void *to)
-{
-    void *symbol = dlsym(stand_in.library, name);
-    ck_assert_msg(symbol != NULL, "%s", name);
-    memcpy(to, &symbol, sizeof symbol);
-}
+static struct stand_in stand_in;
 
 static void set_up(void)
 {
     ctx = test_ctx(&heap);
-    stand_in.library = dlopen(fake_path(), RTLD_NOW);
-    ck_assert_ptr_nonnull(stand_in.library);
-    find("peal_stand_in_fail", &stand_in.fail_at);
-    find("peal_stand_in_failed", &stand_in.failed);
-    find("peal_stand_in_held", &stand_in.held);
+    stand_in_open(&stand_in);
 }
 
 static void tear_down(void)
