@@ -119,8 +119,9 @@ peal_status peal_sim_cut(const struct peal_plan *plan, uint64_t bytes, uint64_t 
     const struct plan_collective *what = peal_plan_collective(plan->collective);
     uint32_t blocks = peal_plan_blocks(plan);
     uint64_t count = bytes;
-    if (what->block_power == 2)
-        count = count > UINT64_MAX / plan->nranks ? UINT64_MAX : count * plan->nranks;
+    /* What a rank has of all blocks, or, of a list of pairs, one block. */
+    uint32_t times = plan->npairs ? plan->npairs : what->block_power == 2 ? plan->nranks : 1;
+    count = count > UINT64_MAX / times ? UINT64_MAX : count * times;
     count = count / blocks * blocks;
     uint64_t *chunk = peal_calloc(plan->ctx, (size_t)plan->nchunks + 1, sizeof *chunk);
     if (!chunk)
