@@ -108,6 +108,12 @@ void peal_candidate_total(struct planner *planner, struct candidate *candidate)
     peal_load_clear(&planner->total);
 }
 
+void peal_candidate_course(struct candidate *candidate, double alpha_us, const double us[2])
+{
+    if (candidate->ncourses < COURSES_MAX)
+        candidate->course[candidate->ncourses++] = (struct course){alpha_us, us[0], us[1]};
+}
+
 int peal_candidate_stores(const struct candidate *candidate)
 {
     for (uint32_t c = 0; c < PEAL_LINK_CLASS_COUNT; c++)
@@ -368,6 +374,19 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
     cost->time_us += candidate->memory->entry_us;
 }
 
+/* The longest way; where none of bytes is, what binds is the stage's that they take. */
+static void cost_courses(const struct candidate *candidate, double bytes, struct cost *cost)
+{
+    *cost = (struct cost){.resource = candidate->stage[0].resource,
+                          .lane_bound = candidate->stage[0].lane_bound};
+    for (uint32_t i = 0; i < candidate->ncourses; i++) {
+        const struct course *course = &candidate->course[i];
+        double us = course->alpha_us + course->us_per_byte * bytes;
+        cost->time_us = us > cost->time_us ? us : cost->time_us;
+        cost->alpha_us = course->alpha_us > cost->alpha_us ? course->alpha_us : cost->alpha_us;
+    }
+}
+
 static void cost_stages(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
 {
     double trips = trips_of(candidate, (double)bytes), cells = candidate->cells;
@@ -375,7 +394,10 @@ static void cost_stages(const struct candidate *candidate, uint64_t bytes, struc
     double tile = (double)bytes / (trips * cells),
            least = candidate->total_us_per_byte * (double)bytes;
     *cost = (struct cost){0, 0, candidate->total_resource, 0};
-    cost_first_tile(candidate, tile, cost);
+    if (candidate->ncourses)
+        cost_courses(candidate, (double)bytes, cost);
+    else
+        cost_first_tile(candidate, tile, cost);
     if (trips * cells >= 2)
         cost_further_tiles(candidate, tile, trips, cells, cost);
     /* Channels that go separate ways still share what the busiest resource carries. */
@@ -395,6 +417,8 @@ double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes
     }
     for (uint32_t i = 0; i < alone.nstages; i++)
         alone.stage[i].us_per_byte = alone.stage[i].alone_us_per_byte;
+    for (uint32_t i = 0; i < alone.ncourses; i++)
+        alone.course[i].us_per_byte = alone.course[i].alone_us_per_byte;
     alone.total_us_per_byte = alone.alone_total_us_per_byte;
     peal_candidate_cost(&alone, bytes, &cost);
     return cost.time_us;

@@ -6,9 +6,9 @@
  *
  * A line for each collective, algorithm and size, between tabs: collective, algorithm, bytes,
  * predicted and simulated microseconds, detail. -k: of every candidate, not of the chosen one
- * alone. TOPOLOGY "host:N" is N ranks of one memory. Everything in one process, planned once for all
- * sizes and not proven, so that as many plans can be compared as there are. Exits with 3 where the
- * topology does not load.
+ * alone. TOPOLOGY "host:N" is N ranks of one memory. Everything in one process, planned once for
+ * all sizes and not proven, so that as many plans can be compared as there are. Exits with 3 where
+ * the topology does not load.
  */
 #include "compiler.h"
 #include "select.h"
