@@ -101,11 +101,18 @@ static void tell_all(const struct compressed *c, uint32_t which)
         peal_build_signal(c->b, other(c, i), sem(c, which));
 }
 
+/* On one host channels begin with different ranks, so that all links of a mesh are at work. */
+static uint32_t round_of(const struct compressed *c, uint32_t i)
+{
+    uint32_t turn = c->b->planner->group.nhosts > 1 ? 0 : c->channel;
+    return 1 + (i - 1 + turn) % (c->n - 1);
+}
+
 /* The own contribution to each other rank's block. */
 static void contribute(const struct compressed *c)
 {
     for (uint32_t i = 1; i < c->n; i++) {
-        uint32_t to = other(c, i), chunk = chunk_of(c, to);
+        uint32_t to = other(c, round_of(c, i)), chunk = chunk_of(c, to);
         struct plan_operand in = peal_op_user(c->self, PLAN_BUF_IN, chunk);
         struct plan_operand there = came(c, to, REGION_IN, c->self);
         struct plan_operand here = slot(c, c->self, REGION_OUT, to);

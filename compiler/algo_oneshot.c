@@ -244,11 +244,17 @@ static void allreduce(const struct oneshot *o)
     fold(o, chunk_of(o, 0));
 }
 
+/* Channels begin with different ranks, so that all links of a mesh are at work. */
+static uint32_t round_of(const struct oneshot *o, uint32_t i)
+{
+    return i ? 1 + (i - 1 + o->channel) % (o->n - 1) : 0;
+}
+
 /* Block `first` + j goes to rank j. */
 static void send_blocks(const struct oneshot *o, uint32_t first)
 {
     for (uint32_t i = 1; i < o->n; i++) {
-        uint32_t to = (o->self + i) % o->n, chunk = chunk_of(o, first + to);
+        uint32_t to = (o->self + round_of(o, i)) % o->n, chunk = chunk_of(o, first + to);
         move(o, chunk, peal_op_user(o->self, PLAN_BUF_IN, chunk), slot_of(o, to, o->self));
     }
 }
@@ -264,7 +270,8 @@ static void reduce_scatter(const struct oneshot *o)
 static void take_blocks(const struct oneshot *o, uint32_t stride, uint32_t offset)
 {
     for (uint32_t i = 0; i < o->n; i++) {
-        uint32_t from = (o->self + o->n - i) % o->n, chunk = chunk_of(o, from * stride + offset);
+        uint32_t from = (o->self + o->n - round_of(o, i)) % o->n,
+                 chunk = chunk_of(o, from * stride + offset);
         move(o, chunk, i ? slot_of(o, o->self, from) : peal_op_user(o->self, PLAN_BUF_IN, chunk),
              peal_op_user(o->self, PLAN_BUF_OUT, chunk));
     }
@@ -323,16 +330,28 @@ static void gather(const struct oneshot *o)
         take_blocks(o, 1, 0);
 }
 
+/* The own blocks from the first-th to the one before the end-th; returns how many there are. */
+static uint32_t send_listed(const struct oneshot *o, uint32_t first, uint32_t end)
+{
+    uint32_t from, to, count = 0;
+    for (uint32_t i = 0; peal_planner_pair(o->b->planner, i, &from, &to); i++) {
+        uint32_t chunk = chunk_of(o, i);
+        if (from != o->self)
+            continue;
+        if (count >= first && count < end)
+            move(o, chunk, peal_op_user(from, PLAN_BUF_IN, chunk),
+                 from == to ? peal_op_user(to, PLAN_BUF_OUT, chunk) : slot_of(o, to, from));
+        count++;
+    }
+    return count;
+}
+
 static void sendrecv(const struct oneshot *o)
 {
     const struct planner *planner = o->b->planner;
-    uint32_t from, to;
-    for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++)
-        if (from == o->self) {
-            uint32_t chunk = chunk_of(o, i);
-            move(o, chunk, peal_op_user(from, PLAN_BUF_IN, chunk),
-                 from == to ? peal_op_user(to, PLAN_BUF_OUT, chunk) : slot_of(o, to, from));
-        }
+    uint32_t from, to, own = send_listed(o, 0, 0), first = own ? o->channel % own : 0;
+    (void)send_listed(o, first, UINT32_MAX);
+    (void)send_listed(o, 0, first);
     tell_others(o);
     for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++)
         if (to == o->self && from != to) {

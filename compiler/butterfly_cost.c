@@ -208,6 +208,7 @@ static peal_status add(const struct costs *costs, uint32_t channels)
     if (!planner->request.tile_bytes) /* half the slots, as long as whole chunks fit the bound */
         PEAL_TRY(peal_planner_add(planner, &candidate));
     candidate.tile_bytes = tile_of(planner, candidate.slots);
+    candidate.drifts = channels > 1 && !peal_candidate_stores(&candidate);
     return peal_planner_add(planner, &candidate);
 }
 

@@ -51,6 +51,7 @@ void peal_stage_fold(const struct planner *planner, struct stage *stage, double 
     double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);
     double unit_us = peal_planner_fold_us(planner) * sources;
     double us = unit_us > lane_us ? unit_us : lane_us;
+    stage->fold_us_per_byte = us;
     stage->us_per_byte += us;
     stage->alone_us_per_byte += us;
 }
@@ -72,6 +73,7 @@ void peal_stage_fold_beside(const struct planner *planner, struct stage *stage, 
     struct stage fold = {.us_per_byte = 0};
     peal_stage_fold(planner, &fold, lane_share, sources);
     double us = fold.us_per_byte;
+    stage->fold_us_per_byte = us;
     stage->us_per_byte = us + peal_beside_us(load / channels, load - load / channels, us);
     stage->alone_us_per_byte = us + peal_beside_us(alone / channels, alone - alone / channels, us);
 }
@@ -240,6 +242,54 @@ static void cost_first_tile(const struct candidate *candidate, double tile, stru
     cost->time_us += cost->alpha_us;
 }
 
+#define DRIFT_STEPS 12
+
+/* What a lane has of a link while others may be on it. */
+static double drifted_us(const struct candidate *candidate, uint32_t stage, const double *on,
+                         double tile, double turn)
+{
+    const struct stage *at = &candidate->stage[stage];
+    double load = at->load_us * tile, own = load / candidate->channels, there = 0;
+    for (uint32_t i = 0; i < candidate->nstages; i++)
+        if (candidate->stage[i].resource == at->resource)
+            there += candidate->stage[i].levels * on[i];
+    double us = own + (load - own) * (there < turn ? there / turn : 1);
+    double lane = at->lane_bound ? (at->us_per_byte - at->fold_us_per_byte) * tile : 0;
+    return us > lane ? us : lane;
+}
+
+/*
+ * Between two tiles of lanes whose steps go over links of their own, by other engines, which take
+ * them up one after the other: who is ahead has a link to itself for longer, and lanes drift apart
+ * until each finds a link as busy as the others leave it on average, each of which is there for its
+ * share of a turn (mean-value analysis of a closed network, after Bard and Schweitzer). In step,
+ * all would find all others there. How far they get is no form's to say: the mean of both counts.
+ */
+static double drifting_us(const struct candidate *candidate, double tile)
+{
+    double on[STAGES_MAX], turn = 0, rest = 0;
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        const struct stage *stage = &candidate->stage[i];
+        double fixed;
+        on[i] = stage->load_us * tile;
+        (void)busy_us(stage, tile, &fixed);
+        rest += stage->levels * (stage->alpha_us + fixed + stage->fold_us_per_byte * tile);
+        turn += stage->levels * on[i];
+    }
+    turn += rest;
+    for (int step = 0; step < DRIFT_STEPS; step++) {
+        double next[STAGES_MAX], sum = rest;
+        for (uint32_t i = 0; i < candidate->nstages; i++) {
+            next[i] = drifted_us(candidate, i, on, tile, turn);
+            sum += candidate->stage[i].levels * next[i];
+        }
+        for (uint32_t i = 0; i < candidate->nstages; i++)
+            on[i] = next[i];
+        turn = sum;
+    }
+    return turn;
+}
+
 /* The longest of lanes, there and back, and of all together with the busiest resource. */
 struct intervals {
     struct interval way[2];
@@ -252,6 +302,10 @@ static void find_intervals(const struct candidate *candidate, double tile, int f
     struct interval lanes[STAGES_MAX];
     uint32_t count = lane_intervals(candidate, tile, first, alone, lanes);
     *out = (struct intervals){.most = {candidate->total_us_per_byte * tile, 0, 0}};
+    if (candidate->drifts) {
+        double us = drifting_us(candidate, tile);
+        lanes[0].us = us < lanes[0].us ? (us + lanes[0].us) / 2 : lanes[0].us;
+    }
     for (uint32_t i = 0; i < count; i++) {
         struct interval *way = &out->way[lanes[i].back];
         *way = lanes[i].us > way->us ? lanes[i] : *way;

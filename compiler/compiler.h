@@ -170,6 +170,7 @@ struct stage {
                                   tile has the first of them. 0: each piece has its own */
     int steady;                /* 1: of lanes that meet those of other tiles */
     double load_us;            /* the part of it that the busiest resource sets */
+    double fold_us_per_byte;   /* the part that a lane folds, when the transfer is over */
     double alone_load_us;
     uint64_t resource; /* which binds */
     int lane_bound;    /* 1: the lane's own rate binds, not a resource */
@@ -201,6 +202,7 @@ struct candidate {
     uint32_t levels; /* hierarchical: bit 1 << level_word */
     enum level_part inner;
     enum level_part outer;
+    int drifts;          /* 1: a lane's stages go over links of their own, and lanes drift apart */
     uint32_t cells;      /* pieces of a tile that follow each other through the stages; 0: one */
     uint64_t tile_bytes; /* 0: whole chunks */
     uint64_t max_bytes;  /* cannot serve more; UINT64_MAX */

@@ -58,11 +58,14 @@ static void set_message(struct course_of *c, const struct send *send)
 {
     const struct stage *stage = &c->candidate->stage[0];
     double messages = send->end[1].messages, lane_us = send->moved * c->lane_us;
+    /* A lane has one link at a time, with all channels that began with the same rank. */
+    uint32_t channels = c->candidate->channels, others = (uint32_t)messages;
+    double turn_us = c->load.link_us * ((channels + others - 1) / others) / channels;
     double link_us[2] = {stage->load_us / messages, stage->alone_load_us / messages};
     for (int i = 0; i < 2; i++) {
         c->message_us[i] = link_us[i] > lane_us ? link_us[i] : lane_us;
-        if (c->load.link_us > c->message_us[i]) /* one link at a time */
-            c->message_us[i] = c->load.link_us;
+        if (turn_us > c->message_us[i])
+            c->message_us[i] = turn_us;
     }
 }
 

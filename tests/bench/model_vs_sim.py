@@ -28,7 +28,9 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 # What takes minutes is left out: of so many ranks these algorithms, up to this size.
 LARGE = {"cluster-h100-16.xml": {"hierarchical": "64M", "tree": "64M", "twohop": "8M"},
          "cluster-h100-128.xml": {"hierarchical": "1M"}}
-MEMORY = ["host:2", "host:4", "host:8"]
+# Of ranks of one memory only what serves no others: what packets and loads cost there was measured
+# on processors, and is no matter of links, which are what is simulated.
+MEMORY = {"host:2": "shelf", "host:4": "shelf", "host:8": "shelf"}
 
 
 def number(size):
@@ -141,7 +143,7 @@ def topologies(args):
     corpus = os.environ.get("PEAL_CORPUS", os.path.join(root, "..", "shared", "corpus"))
     files = args.topologies or (
         sorted(glob.glob(os.path.join(corpus, "nccl-topo", "*.xml"))) +
-        sorted(glob.glob(os.path.join(root, "examples", "topologies", "*.xml"))) + MEMORY)
+        sorted(glob.glob(os.path.join(root, "examples", "topologies", "*.xml"))) + list(MEMORY))
     part, parts = (int(x) for x in args.part.split("/"))
     return files[part - 1::parts]
 
@@ -151,7 +153,7 @@ def simulated(args):
     table = open(args.table, "w", encoding="utf-8") if args.table else None
     sizes = sorted(number(size) for size in args.sizes.split(","))
     for path in topologies(args):
-        only = LARGE.get(os.path.basename(path), {args.algorithm: "1024G"})
+        only = LARGE.get(os.path.basename(path), {MEMORY.get(path, args.algorithm): "1024G"})
         for algorithm, most in only.items():
             few = [size for size in sizes if size <= number(most)]
             if not few or args.algorithm not in (None, algorithm):
