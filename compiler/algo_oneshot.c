@@ -363,7 +363,6 @@ static void sendrecv(const struct oneshot *o)
 static void hear_others(const struct oneshot *o)
 {
     uint64_t peers = peal_peers(o->b->planner, o->self, 1);
-    peal_build_section(o->b, 2);
     for (uint32_t i = 1; i < o->n; i++) {
         uint32_t from = (o->self + i) % o->n;
         if (!(peers >> from & 1))
