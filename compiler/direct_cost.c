@@ -24,8 +24,10 @@ static double larger(double a, double b)
 
 /* ---- sendrecv -------------------------------------------------------------------- */
 
-/* When the last rank has heard of all others: whoever has heard of a round tells the next. */
-static peal_status barrier_us(const struct planner *planner, double *us)
+/* When the last rank has heard of all others: whoever has heard of a round tells the next. sent
+ * (NULL: of a barrier): when the last block of a list is there, or the last rank leaves, start-ups
+ * alone. */
+static peal_status barrier_us(const struct planner *planner, double *us, double *sent)
 {
     const struct group *group = &planner->group;
     double *heard = peal_calloc(planner->ctx, 2 * (size_t)group->n, sizeof *heard);
@@ -44,6 +46,14 @@ static peal_status barrier_us(const struct planner *planner, double *us)
     *us = 0;
     for (uint32_t r = 0; r < 2 * group->n; r++)
         *us = heard[r] > *us ? heard[r] : *us;
+    const double *last = heard + (peal_pace_barrier(group) % 2 ? group->n : 0);
+    uint32_t from, to;
+    for (uint32_t i = 0; sent && peal_planner_pair(planner, i, &from, &to); i++) {
+        struct hop hop = {.alpha_us = 0};
+        if (from != to)
+            peal_planner_hop(planner, from, to, &hop);
+        *sent = larger(*sent, larger(*us, last[from] + hop.alpha_us));
+    }
     peal_free(planner->ctx, heard, 2 * (size_t)group->n * sizeof *heard);
     return PEAL_OK;
 }
@@ -101,7 +111,8 @@ static peal_status cost_sends(struct planner *planner, uint32_t channels)
                                   .hop_share = 1.0 / channels};
     struct stage data = {.levels = 1, .chain = 1};
     struct stage shake = {.levels = 1, .chain = 1};
-    PEAL_TRY(barrier_us(planner, &shake.alpha_us));
+    double entered_us, sent_us = 0;
+    PEAL_TRY(barrier_us(planner, &entered_us, &sent_us));
     struct sends *sends = peal_calloc(planner->ctx, n, sizeof *sends);
     if (!sends)
         return PEAL_ERR_MEMORY;
@@ -115,6 +126,8 @@ static peal_status cost_sends(struct planner *planner, uint32_t channels)
     }
     peal_free(planner->ctx, sends, n * sizeof *sends);
     data.gap_us *= most * channels - 1.0;
+    /* Who has the longest start-up is seldom the last to hear of all others. */
+    shake.alpha_us = sent_us > data.alpha_us ? sent_us - data.alpha_us : 0;
     if (planner->npairs)
         candidate.chunks *= planner->npairs;
     peal_candidate_stage(planner, &candidate, &data,
@@ -326,7 +339,7 @@ static peal_status cost_base(struct planner *planner, struct cost_base *base)
     struct candidate *candidate = &base->candidate;
     struct stage data = {.levels = 1, .chain = 1}, shake = {.levels = 1, .chain = 1};
     if (planner->request.collective == PEAL_BARRIER) {
-        PEAL_TRY(barrier_us(planner, &data.alpha_us));
+        PEAL_TRY(barrier_us(planner, &data.alpha_us, NULL));
     } else {
         load_pairs(planner, base);
         data.alpha_us = data_us(planner, base);
