@@ -101,11 +101,18 @@ static void tell_all(const struct compressed *c, uint32_t which)
         peal_build_signal(c->b, other(c, i), sem(c, which));
 }
 
+/* On one host channels begin with different ranks, so that all links of a mesh are at work. */
+static uint32_t round_of(const struct compressed *c, uint32_t i)
+{
+    uint32_t turn = c->b->planner->group.nhosts > 1 ? 0 : c->channel;
+    return 1 + (i - 1 + turn) % (c->n - 1);
+}
+
 /* The own contribution to each other rank's block. */
 static void contribute(const struct compressed *c)
 {
     for (uint32_t i = 1; i < c->n; i++) {
-        uint32_t to = other(c, i), chunk = chunk_of(c, to);
+        uint32_t to = other(c, round_of(c, i)), chunk = chunk_of(c, to);
         struct plan_operand in = peal_op_user(c->self, PLAN_BUF_IN, chunk);
         struct plan_operand there = came(c, to, REGION_IN, c->self);
         struct plan_operand here = slot(c, c->self, REGION_OUT, to);
@@ -232,16 +239,19 @@ double peal_compressed_ratio(const peal_request *request)
     return (double)block / (PLAN_WIRE_BLOCK * FLOAT_BYTES);
 }
 
-/* Every rank sends every other its share, packed. */
+/* Every rank sends every other its share, packed: by stores to one after the other, each of which
+ * has one link at a time, or to all at once. */
 static peal_status cost_exchange(struct planner *planner, struct candidate *candidate,
-                                 double lane_share)
+                                 double lane_share, int in_turn)
 {
     uint32_t n = planner->group.n;
     double share = peal_compressed_ratio(&planner->request) / n;
     struct traffic traffic;
     struct stage stage = {.levels = 1, .chain = 1};
+    struct turns most = {.us = 0};
     PEAL_TRY(peal_traffic_init(&traffic, planner));
-    for (uint32_t r = 0; r < n; r++)
+    for (uint32_t r = 0; r < n; r++) {
+        struct turns turns = {.us = 0};
         for (uint32_t to = 0; to < n; to++) {
             struct hop hop;
             if (to == r)
@@ -250,12 +260,39 @@ static peal_status cost_exchange(struct planner *planner, struct candidate *cand
             peal_stage_hop(&stage, &hop);
             peal_planner_load(planner, &hop, share, hop.scale);
             peal_traffic_add(&traffic, r, &hop, 1, share);
+            peal_turns_add(&turns, &hop);
         }
+        peal_turns_keep(&most, &turns);
+    }
     peal_traffic_stage(&traffic, candidate->channels, &stage);
     peal_traffic_net(&traffic, candidate);
     peal_traffic_free(&traffic);
     peal_candidate_stage(planner, candidate, &stage, lane_share / candidate->channels);
+    if (in_turn)
+        peal_stage_turns(&candidate->stage[candidate->nstages - 1],
+                         share * peal_turns_us(planner, &most, candidate->channels));
     return PEAL_OK;
+}
+
+/* Where slots are given back, the lane tells whose stores reach it so, one by one. */
+static void cost_credits(struct planner *planner, struct candidate *candidate)
+{
+    struct stage stage = {.levels = 1, .chain = 1};
+    for (uint32_t r = 0; r < planner->group.n; r++) {
+        double us = 0, one = 0;
+        for (uint32_t to = 0; to < planner->group.n; to++) {
+            struct hop hop;
+            if (to == r)
+                continue;
+            peal_planner_hop(planner, r, to, &hop);
+            if (peal_plan_engine_async(hop.engine))
+                continue;
+            us += hop.gap_us;
+            one = hop.gap_us > one ? hop.gap_us : one;
+        }
+        stage.gap_us = us - one > stage.gap_us ? us - one : stage.gap_us;
+    }
+    peal_candidate_stage(planner, candidate, &stage, 0);
 }
 
 /* What a lane does between exchanges, while its links are idle. */
@@ -281,14 +318,18 @@ static peal_status cost(struct planner *planner, uint32_t channels, uint64_t til
     int gathers = planner->request.collective != PEAL_REDUCE_SCATTER;
     /* Packed out of the input, then unpacked and folded. */
     if (reduces) {
-        PEAL_TRY(cost_exchange(planner, &candidate, others * (1 + ratio) / 2));
-        cost_local(planner, &candidate, (others * ratio + 2 / n) / 2);
+        PEAL_TRY(cost_exchange(planner, &candidate, others * (1 + ratio) / 2, 1));
+        cost_local(planner, &candidate, 0);
+        peal_stage_fold(planner, &candidate.stage[candidate.nstages - 1],
+                        (others * ratio + 2 / n) / 2 / channels, others * ratio + 1 / n);
     }
     /* Packed into every slot, and unpacked from each. */
     if (gathers) {
-        PEAL_TRY(cost_exchange(planner, &candidate, (1 + n * ratio) / n / 2));
+        PEAL_TRY(cost_exchange(planner, &candidate, (1 + n * ratio) / n / 2, 0));
         cost_local(planner, &candidate, (ratio + 1) / 2);
     }
+    if (!reduces || !gathers)
+        cost_credits(planner, &candidate);
     peal_candidate_total(planner, &candidate);
     uint32_t regions = regions_of(&candidate, planner->request.collective);
     candidate.slots = (uint64_t)(2 * (regions * (n - 1) + (regions > 1)) * channels * ratio + 1);

@@ -47,10 +47,11 @@ static uint32_t round_of(const struct direct *d, uint32_t i)
 }
 
 /* The round in which a lane does what comes i-th. On one host channels copy the rank's own block at
- * different times, so that others use the links meanwhile. */
+ * different times, so that others use the links meanwhile; between hosts last, when NICs have what
+ * they are to move. */
 static uint32_t nth_round(const struct direct *d, uint32_t i)
 {
-    uint32_t own = d->b->planner->group.nhosts > 1 ? 0 : d->channel % d->n;
+    uint32_t own = d->b->planner->group.nhosts > 1 ? d->n - 1 : d->channel % d->n;
     return i == own ? 0 : i < own ? i + 1 : i;
 }
 
@@ -237,14 +238,25 @@ static void enter_all(const struct direct *d)
     hear_all(d, SEM_ENTER);
 }
 
+/* A block for each rank, the first of them being chunk `first`. On one host lanes store while what
+ * other engines move is on its way; between hosts both take turns, since there may be more for NICs
+ * than a lane has under way. */
+static void spread_blocks(const struct direct *d, uint32_t first)
+{
+    int turns = d->b->planner->group.nhosts > 1 ? 1 : 2;
+    for (int turn = 0; turn < turns; turn++)
+        for (uint32_t i = 0; i < d->n; i++) {
+            uint32_t to = other(d, nth_round(d, i));
+            if (turns == 1 || (engine_to(d, to) == PEAL_ENGINE_SM) == turn)
+                spread_to(d, chunk_of(d, first + to), to);
+        }
+}
+
 static void alltoall(const struct direct *d)
 {
     enter_all(d);
     peal_build_section(d->b, 1);
-    for (uint32_t i = 0; i < d->n; i++) {
-        uint32_t to = other(d, nth_round(d, i));
-        spread_to(d, chunk_of(d, d->self * d->n + to), to);
-    }
+    spread_blocks(d, d->self * d->n);
     hear_all(d, SEM_DATA);
 }
 
@@ -295,11 +307,9 @@ static void scatter(const struct direct *d)
 {
     enter_root(d);
     peal_build_section(d->b, 1);
-    for (uint32_t i = 0; d->self == d->root && i < d->n; i++) {
-        uint32_t to = other(d, nth_round(d, i));
-        spread_to(d, chunk_of(d, to), to);
-    }
-    if (d->self != d->root)
+    if (d->self == d->root)
+        spread_blocks(d, 0);
+    else
         peal_build_wait(d->b, d->root, sem(d, SEM_DATA), 0);
 }
 
@@ -355,6 +365,30 @@ static void send_one(const struct direct *d, uint32_t peer)
         peal_build_wait(d->b, d->root, sem(d, SEM_DATA), 0);
 }
 
+/* The own blocks that stores move, from the first-th to the one before the end-th, or those that
+ * other engines do; returns how many stores there are. */
+static uint32_t send_listed(const struct direct *d, int stores, uint32_t first, uint32_t end)
+{
+    uint32_t from, to, count = 0;
+    for (uint32_t i = 0; peal_planner_pair(d->b->planner, i, &from, &to); i++) {
+        int own = from == d->self && (engine_to(d, to) == PEAL_ENGINE_SM) == stores;
+        if (own && count >= first && count < end)
+            spread_to(d, chunk_of(d, i), to);
+        count += own ? 1 : 0;
+    }
+    return count;
+}
+
+/* What other engines move is on its way while lanes store, each of them to another rank first, so
+ * that all links are at work. */
+static void send_all_listed(const struct direct *d)
+{
+    uint32_t stores = send_listed(d, 1, 0, 0), first = stores ? d->channel % stores : 0;
+    (void)send_listed(d, 0, 0, UINT32_MAX);
+    (void)send_listed(d, 1, first, UINT32_MAX);
+    (void)send_listed(d, 1, 0, first);
+}
+
 /* Calls are numbered, and one that somebody could leave before everybody is in it would let him
  * into the call after next, whose scratch a rank may still be using: those who neither send nor
  * receive take part in the barrier. */
@@ -368,9 +402,7 @@ static void sendrecv(const struct direct *d)
     }
     barrier(d);
     peal_build_section(d->b, 1);
-    for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++)
-        if (from == d->self)
-            spread_to(d, chunk_of(d, i), to);
+    send_all_listed(d);
     for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++)
         if (to == d->self && from != to)
             peal_build_wait(d->b, from, sem(d, SEM_DATA), 0);

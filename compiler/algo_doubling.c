@@ -64,6 +64,7 @@ static peal_status add_channels(struct planner *planner, const struct candidate 
     }
     PEAL_TRY(peal_planner_add(planner, &candidate));
     candidate.tile_bytes = planner->request.tile_bytes ? planner->request.tile_bytes : TILE_BYTES;
+    candidate.drifts = channels > 1 && !peal_candidate_stores(&candidate);
     return peal_planner_add(planner, &candidate); /* for what does not fit the scratch bound */
 }
 

@@ -38,6 +38,16 @@ static void load_messages(struct planner *planner, struct traffic *traffic, stru
     }
 }
 
+static double most_got(const struct planner *planner)
+{
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < planner->group.n; r++) {
+        uint32_t got = peal_peers_count(peal_peers(planner, r, 1));
+        most = got > most ? got : most;
+    }
+    return most;
+}
+
 /* What the busiest lane copies or folds when it has come, of the message: reads and writes count
  * half each. */
 static double taken_share(const struct planner *planner)
@@ -50,8 +60,9 @@ static double taken_share(const struct planner *planner)
         return (n + 1) / 2 * share;
     case PEAL_BROADCAST:
     case PEAL_SCATTER:
-    case PEAL_SENDRECV:
         return share;
+    case PEAL_SENDRECV:
+        return share * most_got(planner);
     default:
         return n * share;
     }

@@ -10,7 +10,7 @@
  * than one call ahead of anybody. Only a broadcast's root needs nothing of the others: on a host
  * the plan runs ahead, and the root returns when it has stored its packets, up to PLAN_AHEAD calls
  * before the others take them. */
-#include "compiler.h"
+#include "oneshot.h"
 
 #include <stdio.h>
 
@@ -49,17 +49,16 @@ static double packet_scale(const struct planner *planner)
 
 /* All packets at once, and a signal to whom none goes. Gives how many the busiest rank stores, and
  * how many the busiest gets. */
-static void load_packets(struct planner *planner, struct stage *stage, uint32_t *most_out,
-                         uint32_t *most_in)
+static void load_packets(struct planner *planner, struct stage *stage, struct oneshot_load *seen)
 {
     uint32_t n = planner->group.n;
-    *most_out = *most_in = 0;
+    *seen = (struct oneshot_load){.most_out = 0};
     for (uint32_t r = 0; r < n; r++) {
         uint64_t peers = peal_peers(planner, r, 0);
         uint32_t stored = peal_peers_count(peers),
                  got = peal_peers_count(peal_peers(planner, r, 1));
-        *most_out = stored > *most_out ? stored : *most_out;
-        *most_in = got > *most_in ? got : *most_in;
+        seen->most_out = stored > seen->most_out ? stored : seen->most_out;
+        seen->most_in = got > seen->most_in ? got : seen->most_in;
         for (uint32_t to = 0; to < n; to++) {
             struct hop hop;
             if (to == r || (runs_ahead(planner) && !(peers >> to & 1)))
@@ -70,11 +69,16 @@ static void load_packets(struct planner *planner, struct stage *stage, uint32_t 
                 stage->alpha_us = hop.path.alpha_us;
             if (hop.path.gap_us > stage->gap_us)
                 stage->gap_us = hop.path.gap_us;
-            if (peers >> to & 1)
-                peal_planner_load(planner, &hop, peal_peers_share(planner), packet_scale(planner));
+            if (!(peers >> to & 1))
+                continue;
+            peal_planner_load(planner, &hop, peal_peers_share(planner), packet_scale(planner));
+            double link_us =
+                peal_peers_share(planner) * peal_load_alone(&hop.path, packet_scale(planner));
+            seen->link_us = link_us > seen->link_us ? link_us : seen->link_us;
         }
     }
-    stage->gap_us *= n - 2.0;
+    seen->alpha_us = stage->alpha_us;
+    seen->gap_us = stage->gap_us;
 }
 
 /* What the busiest lane stores before anything has come, and moves behind it, of the message:
@@ -135,13 +139,16 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
                                                          width_of(planner) * channels,
                                   .hop_share = peal_peers_share(planner) / channels};
     struct stage stage = {.levels = 1, .chain = 1};
-    uint32_t most_out, most_in;
+    struct oneshot_load seen;
     double before, behind;
-    load_packets(planner, &stage, &most_out, &most_in);
+    load_packets(planner, &stage, &seen);
+    stage.gap_us *= planner->group.n - 2.0;
     stage.alpha_us *= group->accelerators ? 1 : PACKET_ALPHA_HOST;
-    lane_shares(planner, most_out, most_in, &before, &behind);
+    lane_shares(planner, seen.most_out, seen.most_in, &before, &behind);
     peal_candidate_stage(planner, &candidate, &stage, before / channels);
     peal_stage_then(planner, &candidate.stage[0], behind / channels);
+    if (group->accelerators)
+        peal_oneshot_courses(planner, &candidate, &seen);
     peal_candidate_total(planner, &candidate);
     return peal_planner_add(planner, &candidate);
 }
@@ -209,6 +216,19 @@ static void send_to_all(const struct oneshot *o, uint32_t chunk)
     peal_build_move(o->b, chunk, 1, &in, o->n - 1, dst, PEAL_ENGINE_SM, 0);
 }
 
+/* In each channel, which is proven by itself; behind the packets, which are waited for first. */
+static void tell_others(const struct oneshot *o)
+{
+    if (!o->b->plan->nsems)
+        return;
+    uint64_t peers = peal_peers(o->b->planner, o->self, 0);
+    for (uint32_t i = 1; i < o->n; i++) {
+        uint32_t to = (o->self + i) % o->n;
+        if (!(peers >> to & 1))
+            peal_build_signal(o->b, to, o->channel);
+    }
+}
+
 /* All ranks fold in rank order: the same bits everywhere. */
 static void fold(const struct oneshot *o, uint32_t chunk)
 {
@@ -224,11 +244,17 @@ static void allreduce(const struct oneshot *o)
     fold(o, chunk_of(o, 0));
 }
 
+/* Channels begin with different ranks, so that all links of a mesh are at work. */
+static uint32_t round_of(const struct oneshot *o, uint32_t i)
+{
+    return i ? 1 + (i - 1 + o->channel) % (o->n - 1) : 0;
+}
+
 /* Block `first` + j goes to rank j. */
 static void send_blocks(const struct oneshot *o, uint32_t first)
 {
     for (uint32_t i = 1; i < o->n; i++) {
-        uint32_t to = (o->self + i) % o->n, chunk = chunk_of(o, first + to);
+        uint32_t to = (o->self + round_of(o, i)) % o->n, chunk = chunk_of(o, first + to);
         move(o, chunk, peal_op_user(o->self, PLAN_BUF_IN, chunk), slot_of(o, to, o->self));
     }
 }
@@ -239,11 +265,13 @@ static void reduce_scatter(const struct oneshot *o)
     fold(o, chunk_of(o, o->self));
 }
 
-/* From rank i comes block i * stride + offset. */
+/* From rank i comes block i * stride + offset; in the order in which those come that are sent one
+ * after the other. */
 static void take_blocks(const struct oneshot *o, uint32_t stride, uint32_t offset)
 {
     for (uint32_t i = 0; i < o->n; i++) {
-        uint32_t from = (o->self + i) % o->n, chunk = chunk_of(o, from * stride + offset);
+        uint32_t from = (o->self + o->n - round_of(o, i)) % o->n,
+                 chunk = chunk_of(o, from * stride + offset);
         move(o, chunk, i ? slot_of(o, o->self, from) : peal_op_user(o->self, PLAN_BUF_IN, chunk),
              peal_op_user(o->self, PLAN_BUF_OUT, chunk));
     }
@@ -267,6 +295,7 @@ static void broadcast(const struct oneshot *o)
     struct plan_operand out = peal_op_user(o->self, PLAN_BUF_OUT, chunk);
     if (o->self == root)
         send_to_all(o, chunk);
+    tell_others(o);
     move(o, chunk,
          o->self == root ? peal_op_user(root, PLAN_BUF_IN, chunk) : slot_of(o, o->self, root), out);
 }
@@ -274,10 +303,11 @@ static void broadcast(const struct oneshot *o)
 static void reduce(const struct oneshot *o)
 {
     uint32_t root = o->b->plan->root, chunk = chunk_of(o, 0);
+    if (o->self != root)
+        move(o, chunk, peal_op_user(o->self, PLAN_BUF_IN, chunk), slot_of(o, root, o->self));
+    tell_others(o);
     if (o->self == root)
         fold(o, chunk);
-    else
-        move(o, chunk, peal_op_user(o->self, PLAN_BUF_IN, chunk), slot_of(o, root, o->self));
 }
 
 static void scatter(const struct oneshot *o)
@@ -285,6 +315,7 @@ static void scatter(const struct oneshot *o)
     uint32_t root = o->b->plan->root, own = chunk_of(o, o->self);
     if (o->self == root)
         send_blocks(o, 0);
+    tell_others(o);
     move(o, own, o->self == root ? peal_op_user(root, PLAN_BUF_IN, own) : slot_of(o, o->self, root),
          peal_op_user(o->self, PLAN_BUF_OUT, own));
 }
@@ -292,22 +323,36 @@ static void scatter(const struct oneshot *o)
 static void gather(const struct oneshot *o)
 {
     uint32_t root = o->b->plan->root, own = chunk_of(o, o->self);
+    if (o->self != root)
+        move(o, own, peal_op_user(o->self, PLAN_BUF_IN, own), slot_of(o, root, o->self));
+    tell_others(o);
     if (o->self == root)
         take_blocks(o, 1, 0);
-    else
-        move(o, own, peal_op_user(o->self, PLAN_BUF_IN, own), slot_of(o, root, o->self));
+}
+
+/* The own blocks from the first-th to the one before the end-th; returns how many there are. */
+static uint32_t send_listed(const struct oneshot *o, uint32_t first, uint32_t end)
+{
+    uint32_t from, to, count = 0;
+    for (uint32_t i = 0; peal_planner_pair(o->b->planner, i, &from, &to); i++) {
+        uint32_t chunk = chunk_of(o, i);
+        if (from != o->self)
+            continue;
+        if (count >= first && count < end)
+            move(o, chunk, peal_op_user(from, PLAN_BUF_IN, chunk),
+                 from == to ? peal_op_user(to, PLAN_BUF_OUT, chunk) : slot_of(o, to, from));
+        count++;
+    }
+    return count;
 }
 
 static void sendrecv(const struct oneshot *o)
 {
     const struct planner *planner = o->b->planner;
-    uint32_t from, to;
-    for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++)
-        if (from == o->self) {
-            uint32_t chunk = chunk_of(o, i);
-            move(o, chunk, peal_op_user(from, PLAN_BUF_IN, chunk),
-                 from == to ? peal_op_user(to, PLAN_BUF_OUT, chunk) : slot_of(o, to, from));
-        }
+    uint32_t from, to, own = send_listed(o, 0, 0), first = own ? o->channel % own : 0;
+    (void)send_listed(o, first, UINT32_MAX);
+    (void)send_listed(o, 0, first);
+    tell_others(o);
     for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++)
         if (to == o->self && from != to) {
             uint32_t chunk = chunk_of(o, i);
@@ -315,21 +360,9 @@ static void sendrecv(const struct oneshot *o)
         }
 }
 
-/* In each channel, which is proven by itself. */
-static void tell_others(const struct oneshot *o)
-{
-    uint64_t peers = peal_peers(o->b->planner, o->self, 0);
-    for (uint32_t i = 1; i < o->n; i++) {
-        uint32_t to = (o->self + i) % o->n;
-        if (!(peers >> to & 1))
-            peal_build_signal(o->b, to, o->channel);
-    }
-}
-
 static void hear_others(const struct oneshot *o)
 {
     uint64_t peers = peal_peers(o->b->planner, o->self, 1);
-    peal_build_section(o->b, 2);
     for (uint32_t i = 1; i < o->n; i++) {
         uint32_t from = (o->self + i) % o->n;
         if (!(peers >> from & 1))
@@ -344,16 +377,13 @@ static void emit(struct build *b, const struct candidate *candidate, uint32_t ra
         [PEAL_ALLGATHER] = allgather, [PEAL_ALLTOALL] = alltoall,
         [PEAL_BROADCAST] = broadcast, [PEAL_REDUCE] = reduce,
         [PEAL_SCATTER] = scatter,     [PEAL_GATHER] = gather,
-        [PEAL_SENDRECV] = sendrecv,
+        [PEAL_SENDRECV] = sendrecv,   [PEAL_BARRIER] = tell_others,
     };
     struct oneshot o = {b, b->plan->nranks, rank, candidate->channels, 0};
     for (; o.channel < o.channels; o.channel++) {
         peal_build_lane(b);
-        if (b->plan->nsems)
-            tell_others(&o);
         peal_build_section(b, 1);
-        if (program[b->plan->collective]) /* a barrier has signals only */
-            program[b->plan->collective](&o);
+        program[b->plan->collective](&o);
         if (b->plan->nsems)
             hear_others(&o);
     }

@@ -43,7 +43,7 @@ static double lane_share(const struct planner *planner)
     double n = planner->group.n;
     switch (planner->request.collective) {
     case PEAL_ALLREDUCE:
-        return (n + 1) / (2 * n) + (n - 1) / n;
+        return (planner->group.accelerators ? 0 : (n + 1) / (2 * n)) + (n - 1) / n;
     case PEAL_SCATTER:
         return 1 / n;
     case PEAL_BROADCAST:
@@ -57,7 +57,7 @@ static double lane_share(const struct planner *planner)
  * once. */
 static double load_share(const struct planner *planner)
 {
-    if (planner->request.collective == PEAL_ALLREDUCE)
+    if (planner->request.collective == PEAL_ALLREDUCE && !planner->group.accelerators)
         return 2 * share_between(planner);
     if (planner->request.collective == PEAL_BROADCAST && !planner->group.accelerators)
         return share_between(planner) / (planner->group.n - 1);
@@ -82,7 +82,70 @@ static void load_pairs(struct planner *planner, struct stage *move, struct stage
     shake->gap_us *= group->n - 2.0;
 }
 
-/* Loads over a link to another accelerator go there and back. */
+/* Of its own input a rank copies a block: before it loads others', or the root when all have read.
+ */
+static double copied_share(const struct planner *planner)
+{
+    switch (planner->request.collective) {
+    case PEAL_ALLREDUCE:
+    case PEAL_ALLTOALL:
+        return 0;
+    case PEAL_BROADCAST:
+        return planner->group.n == 2 ? 0 : 1;
+    default:
+        return 1.0 / planner->group.n;
+    }
+}
+
+/* What a rank waits for that loads from one after the other, a byte of each block. */
+static double in_turn_us(const struct planner *planner)
+{
+    double most = 0, lane_us = 1 / (peal_planner_lane_gbs(planner) * 1e3);
+    for (uint32_t to = 0; to < planner->group.n; to++) {
+        double us = 0;
+        for (uint32_t from = 0; from < planner->group.n; from++) {
+            struct hop hop;
+            if (from == to || (from_root(planner) && from != planner->request.root))
+                continue;
+            peal_planner_hop(planner, from, to, &hop);
+            double link_us = peal_load_alone(&hop.path, 1);
+            us += link_us > lane_us ? link_us : lane_us;
+        }
+        most = us > most ? us : most;
+    }
+    return most;
+}
+
+/* Loads over a link to another accelerator go there and back; each block is waited for. On a host
+ * lines come one after the other, whatever block they are of. */
+static void cost_accelerators(struct planner *planner, struct candidate *candidate)
+{
+    struct stage move = {.levels = 1, .chain = 1}, shake = {.levels = 1, .chain = 1};
+    double n = planner->group.n, in_turn = share_between(planner) * in_turn_us(planner);
+    int folds = planner->request.collective == PEAL_ALLREDUCE;
+    if (folds) { /* all inputs at once */
+        load_pairs(planner, &move, &shake);
+        peal_candidate_stage(planner, candidate, &move, (n + 1) / (2 * n));
+    }
+    move = shake = (struct stage){.levels = 1, .chain = 1};
+    load_pairs(planner, &move, &shake);
+    move.alpha_us *= from_root(planner) ? 1 : n - 1;
+    shake.levels = folds ? 3 : 2;
+    if (from_root(planner))
+        shake.gap_us /= 2; /* nobody waits for more than one when he leaves */
+    peal_candidate_stage(planner, candidate, &move, in_turn > 0 ? lane_share(planner) : 0);
+    struct stage *to = &candidate->stage[candidate->nstages - 1];
+    if (in_turn > to->us_per_byte)
+        to->us_per_byte = to->alone_us_per_byte = in_turn;
+    peal_stage_then(planner, to, copied_share(planner));
+    if (planner->request.collective == PEAL_ALLTOALL) { /* the own block meanwhile */
+        struct stage enter = {.levels = 1, .chain = 1, .gap_us = shake.alpha_us + shake.gap_us};
+        peal_candidate_stage(planner, candidate, &enter, share_between(planner));
+        shake.levels--;
+    }
+    peal_candidate_stage(planner, candidate, &shake, 0);
+}
+
 static peal_status enumerate(struct planner *planner)
 {
     const struct group *group = &planner->group;
@@ -105,13 +168,14 @@ static peal_status enumerate(struct planner *planner)
         candidate.chunks *= group->n;
     if (collective == PEAL_ALLREDUCE)
         candidate.chunks = group->n;
-    load_pairs(planner, &move, &shake);
-    if (group->accelerators)
-        move.alpha_us *= 2;
-    if (collective == PEAL_ALLREDUCE)
-        shake.levels = 2;
-    peal_candidate_stage(planner, &candidate, &move, lane_share(planner));
-    peal_candidate_stage(planner, &candidate, &shake, 0);
+    if (group->accelerators) {
+        cost_accelerators(planner, &candidate);
+    } else {
+        load_pairs(planner, &move, &shake);
+        shake.levels = collective == PEAL_ALLREDUCE ? 2 : 1;
+        peal_candidate_stage(planner, &candidate, &move, lane_share(planner));
+        peal_candidate_stage(planner, &candidate, &shake, 0);
+    }
     peal_candidate_total(planner, &candidate);
     return peal_planner_add(planner, &candidate);
 }

@@ -33,7 +33,10 @@ static void count_hop(struct way *way, const struct hop *hop)
 static double results_us(const struct way *way, double channels, double alpha_us)
 {
     double stored = way->lanes > 0 ? alpha_us + (way->lanes - 1) * way->lane_gap_us : 0;
-    double queued = way->queued > 0 ? way->lanes * way->lane_gap_us + way->queue_us +
+    double batches = way->queued > 0 ? (double)(uint64_t)((way->queued - 1) / BUILD_EVENTS) : 0;
+    double gaps_us = BUILD_EVENTS * channels * way->queue_gap_us;
+    double waits_us = way->queue_us > gaps_us ? batches * (way->queue_us - gaps_us) : 0;
+    double queued = way->queued > 0 ? way->lanes * way->lane_gap_us + way->queue_us + waits_us +
                                           (way->queued * channels - 1) * way->queue_gap_us
                                     : 0;
     return (stored > queued ? stored : queued) - alpha_us;
@@ -81,12 +84,23 @@ static void cost_fold(struct planner *planner, struct candidate *candidate)
                     (n + 1) / 2 / candidate->channels, n);
 }
 
+/* Of C channels that go round two links at random, a link serves one besides half of the others. */
+static double out_of_step(double channels)
+{
+    return (channels + 1) / (2 * channels);
+}
+
 /*
  * A rank sends its next tile when it has the result of the last. Rank 0 hands out results in
  * batches: its lane stores them one by one, another engine has BUILD_EVENTS of a channel under way.
  * So the inputs of a batch come in while later results go out, and the next tile is there when all
  * inputs are, which follow the first batch, or when those of the last batch are, which follow all
- * results.
+ * results. Where both move results, one way comes behind the other.
+ *
+ * Transfers of all channels follow each other in an engine, so channels are not in step: who is
+ * ahead has a link to itself for longer. After some tiles one channel's inputs may come in while
+ * another's results go out, or they meet again; a turn counts as if they met by chance (mean-value
+ * analysis of a closed network; Reiser and Lavenberg 1980).
  */
 static void cost_turn(struct candidate *candidate, const struct way *results, double lane_us)
 {
@@ -98,6 +112,9 @@ static void cost_turn(struct candidate *candidate, const struct way *results, do
     double part_us = in->us_per_byte * last / n;
     part_us = out->us_per_byte + (part_us > lane_us ? part_us : lane_us);
     turn.us_per_byte = whole_us > part_us ? whole_us : part_us;
+    if (results->lanes > 0 && results->queued > 0)
+        turn.us_per_byte = in->us_per_byte + out->us_per_byte;
+    turn.us_per_byte *= results->queued > 0 ? out_of_step(candidate->channels) : 1;
     turn.alone_us_per_byte = turn.us_per_byte;
     turn.load_us = out->load_us;
     turn.alpha_us = (in->alpha_us + out->alpha_us) / 2; /* there and back */
@@ -120,10 +137,7 @@ static peal_status cost_channels(struct planner *planner, uint32_t channels)
     PEAL_TRY(cost_way(planner, 1, &candidate, &inputs));
     cost_fold(planner, &candidate);
     PEAL_TRY(cost_way(planner, 0, &candidate, &results));
-    if (results.lanes > 0 && results.queued > 0)
-        candidate.stage[0].lane = 0; /* one comes in behind the other */
-    else
-        cost_turn(&candidate, &results, 1 / (peal_planner_lane_gbs(planner) * 1e3) / channels);
+    cost_turn(&candidate, &results, 1 / (peal_planner_lane_gbs(planner) * 1e3) / channels);
     peal_candidate_total(planner, &candidate);
     if (!asked)
         PEAL_TRY(peal_planner_add(planner, &candidate));

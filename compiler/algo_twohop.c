@@ -81,11 +81,15 @@ static void hear(const struct twohop *t, uint32_t rank, uint32_t which)
         peal_build_wait(t->b, rank, sem(t, which), 0);
 }
 
-static void enter_inside(const struct twohop *t)
+static void tell_inside(const struct twohop *t)
 {
     for (uint32_t i = 1; i < t->locals; i++)
         peal_build_signal(t->b, rank_at(t, t->host, peer_of(t->local, i, t->locals)),
                           sem(t, SEM_ENTER));
+}
+
+static void hear_inside(const struct twohop *t)
+{
     for (uint32_t i = 1; i < t->locals; i++)
         hear(t, rank_at(t, t->host, peer_of(t->local, i, t->locals)), SEM_ENTER);
 }
@@ -105,8 +109,8 @@ static void enter_rail(const struct twohop *t)
 static void rail_first(const struct twohop *t)
 {
     uint32_t self = t->b->self;
-    enter_inside(t);
     peal_build_section(t->b, 1);
+    tell_inside(t); /* heard of before anything is sent there: meanwhile blocks go along the rail */
     for (uint32_t i = 1; i <= t->hosts; i++) { /* itself last: the others are under way */
         uint32_t round = round_at(t, i, t->hosts);
         uint32_t to = rank_at(t, peer_of(t->host, round, t->hosts), t->local);
@@ -116,6 +120,7 @@ static void rail_first(const struct twohop *t)
     }
     for (uint32_t i = 1; i < t->hosts; i++)
         hear(t, rank_at(t, peer_of(t->host, t->hosts - i, t->hosts), t->local), SEM_RAIL);
+    hear_inside(t);
     for (uint32_t i = 1; i <= t->locals; i++) {
         uint32_t to = peer_of(t->local, round_at(t, i, t->locals), t->locals);
         uint32_t chunk = chunk_of(t, rank_at(t, 0, t->local), rank_at(t, t->host, to));
@@ -218,12 +223,13 @@ static void prepare(struct build *b, const struct candidate *candidate)
 /* A round of messages of every rank to its peers of the rail, or of its host: loads them all, which
  * is the same for any number of lanes. */
 static void load_round(struct planner *planner, uint32_t locals, int rail, struct traffic *traffic,
-                       struct stage *stage)
+                       struct stage *stage, struct turns *most)
 {
     const struct group *group = &planner->group;
     uint32_t hosts = group->n / locals;
     double share = (double)(rail ? locals : hosts) / group->n;
-    for (uint32_t r = 0; r < group->n; r++)
+    for (uint32_t r = 0; r < group->n; r++) {
+        struct turns turns = {.us = 0};
         for (uint32_t i = 1; i < (rail ? hosts : locals); i++) {
             struct hop hop;
             uint32_t to = rail ? (r + i * locals) % group->n
@@ -232,13 +238,17 @@ static void load_round(struct planner *planner, uint32_t locals, int rail, struc
             peal_stage_hop(stage, &hop);
             peal_planner_load(planner, &hop, share, hop.scale);
             peal_traffic_add(traffic, r, &hop, 1, share);
+            peal_turns_add(&turns, &hop);
         }
+        peal_turns_keep(most, &turns);
+    }
 }
 
 /* An order's candidates have much in common: the rounds, in their order. */
 struct rounds {
     struct candidate candidate;
     struct traffic traffic[2];
+    struct turns turns[2]; /* of the rank whose stores take longest */
     int rail[2];
     double lane_share[2]; /* a lane writes what it hands on, and copies what stays */
 };
@@ -254,13 +264,25 @@ static peal_status load_rounds(struct planner *planner, uint32_t unit, enum twoh
         all->rail[i] = (order == TWOHOP_RAIL) == (i == 0);
         all->lane_share[i] = all->rail[i] ? (double)unit / planner->group.n : 1;
         PEAL_TRY(peal_traffic_init(&all->traffic[i], planner));
-        load_round(planner, unit, all->rail[i], &all->traffic[i], &stage);
+        load_round(planner, unit, all->rail[i], &all->traffic[i], &stage, &all->turns[i]);
         peal_candidate_stage(planner, &all->candidate, &stage, 0);
     }
     if (order != TWOHOP_RAIL)
         peal_candidate_stage(planner, &all->candidate, &last, 0);
     peal_candidate_total(planner, &all->candidate);
     return PEAL_OK;
+}
+
+/* A lane that stores to one rank after the other copies what stays besides. */
+static void set_turns(const struct planner *planner, const struct rounds *all, int i,
+                      struct candidate *candidate)
+{
+    double n = planner->group.n, share = (all->rail[i] ? candidate->unit : n / candidate->unit) / n;
+    double copy_us = share / candidate->channels / (peal_planner_lane_gbs(planner) * 1e3);
+    if (all->turns[i].stores)
+        peal_stage_turns(&candidate->stage[i],
+                         share * peal_turns_us(planner, &all->turns[i], candidate->channels) +
+                             copy_us);
 }
 
 static peal_status cost_channels(struct planner *planner, const struct rounds *all,
@@ -282,6 +304,8 @@ static peal_status cost_channels(struct planner *planner, const struct rounds *a
         if (all->rail[i])
             peal_traffic_net(&all->traffic[i], &candidate);
         peal_stage_lane(planner, &candidate.stage[i], all->lane_share[i] / channels);
+        if (group->nhosts == 1)
+            set_turns(planner, all, i, &candidate);
     }
     struct stage *last = &candidate.stage[2];
     if (order == TWOHOP_INSIDE_OUT) { /* receivers say that they have entered */

@@ -39,6 +39,7 @@ static void cost_round(struct costs *costs, uint32_t k, int gather)
     struct stage stage = {.levels = 1, .chain = 1};
     uint32_t n = costs->shapes->n;
     double share = (double)peal_butterfly_round(costs->shapes, 0, k).count / n;
+    double queue_gap_us = 0;
     int lanes_move = 0;
     for (uint32_t s = 0; s < costs->nshapes; s++) {
         const struct butterfly *shape = &costs->shapes[s];
@@ -53,12 +54,14 @@ static void cost_round(struct costs *costs, uint32_t k, int gather)
             peal_arrivals_send(&costs->arrivals, s * n + hop.from, s * n + hop.to, &hop,
                                costs->messages[k]);
             lanes_move |= hop.engine == PEAL_ENGINE_SM;
+            if (peal_plan_engine_async(hop.engine) && hop.gap_us > queue_gap_us)
+                queue_gap_us = hop.gap_us;
         }
     }
-    double all = lanes_move ? 0 : costs->messages[k] * stage.gap_us, last = stage.gap_us;
     stage.gap_us *= costs->messages[k] - 1.0; /* nothing queues behind the last one */
-    costs->queued_us[costs->candidate.nstages] = all;
-    costs->last_us = last > costs->last_us && !lanes_move ? last : costs->last_us;
+    /* Whatever lanes of other ranks store meanwhile. */
+    costs->queued_us[costs->candidate.nstages] = costs->messages[k] * queue_gap_us;
+    costs->last_us = queue_gap_us > costs->last_us ? queue_gap_us : costs->last_us;
     costs->stored[costs->candidate.nstages] = lanes_move ? share : 0;
     costs->folded[costs->candidate.nstages] = gather ? 0 : share;
     set_start_up(costs, &stage);
@@ -208,6 +211,7 @@ static peal_status add(const struct costs *costs, uint32_t channels)
     if (!planner->request.tile_bytes) /* half the slots, as long as whole chunks fit the bound */
         PEAL_TRY(peal_planner_add(planner, &candidate));
     candidate.tile_bytes = tile_of(planner, candidate.slots);
+    candidate.drifts = channels > 1 && !peal_candidate_stores(&candidate);
     return peal_planner_add(planner, &candidate);
 }
 

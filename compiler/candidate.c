@@ -51,6 +51,7 @@ void peal_stage_fold(const struct planner *planner, struct stage *stage, double 
     double lane_us = lane_share / (peal_planner_lane_gbs(planner) * 1e3);
     double unit_us = peal_planner_fold_us(planner) * sources;
     double us = unit_us > lane_us ? unit_us : lane_us;
+    stage->fold_us_per_byte = us;
     stage->us_per_byte += us;
     stage->alone_us_per_byte += us;
 }
@@ -72,6 +73,7 @@ void peal_stage_fold_beside(const struct planner *planner, struct stage *stage, 
     struct stage fold = {.us_per_byte = 0};
     peal_stage_fold(planner, &fold, lane_share, sources);
     double us = fold.us_per_byte;
+    stage->fold_us_per_byte = us;
     stage->us_per_byte = us + peal_beside_us(load / channels, load - load / channels, us);
     stage->alone_us_per_byte = us + peal_beside_us(alone / channels, alone - alone / channels, us);
 }
@@ -106,6 +108,12 @@ void peal_candidate_total(struct planner *planner, struct candidate *candidate)
     memcpy(candidate->engines, planner->engines, sizeof candidate->engines);
     memset(planner->engines, 0, sizeof planner->engines);
     peal_load_clear(&planner->total);
+}
+
+void peal_candidate_course(struct candidate *candidate, double alpha_us, const double us[2])
+{
+    if (candidate->ncourses < COURSES_MAX)
+        candidate->course[candidate->ncourses++] = (struct course){alpha_us, us[0], us[1]};
 }
 
 int peal_candidate_stores(const struct candidate *candidate)
@@ -234,6 +242,54 @@ static void cost_first_tile(const struct candidate *candidate, double tile, stru
     cost->time_us += cost->alpha_us;
 }
 
+#define DRIFT_STEPS 12
+
+/* What a lane has of a link while others may be on it. */
+static double drifted_us(const struct candidate *candidate, uint32_t stage, const double *on,
+                         double tile, double turn)
+{
+    const struct stage *at = &candidate->stage[stage];
+    double load = at->load_us * tile, own = load / candidate->channels, there = 0;
+    for (uint32_t i = 0; i < candidate->nstages; i++)
+        if (candidate->stage[i].resource == at->resource)
+            there += candidate->stage[i].levels * on[i];
+    double us = own + (load - own) * (there < turn ? there / turn : 1);
+    double lane = at->lane_bound ? (at->us_per_byte - at->fold_us_per_byte) * tile : 0;
+    return us > lane ? us : lane;
+}
+
+/*
+ * Between two tiles of lanes whose steps go over links of their own, by other engines, which take
+ * them up one after the other: who is ahead has a link to itself for longer, and lanes drift apart
+ * until each finds a link as busy as the others leave it on average, each of which is there for its
+ * share of a turn (mean-value analysis of a closed network, after Bard and Schweitzer). In step,
+ * all would find all others there. How far they get is no form's to say: the mean of both counts.
+ */
+static double drifting_us(const struct candidate *candidate, double tile)
+{
+    double on[STAGES_MAX], turn = 0, rest = 0;
+    for (uint32_t i = 0; i < candidate->nstages; i++) {
+        const struct stage *stage = &candidate->stage[i];
+        double fixed;
+        on[i] = stage->load_us * tile;
+        (void)busy_us(stage, tile, &fixed);
+        rest += stage->levels * (stage->alpha_us + fixed + stage->fold_us_per_byte * tile);
+        turn += stage->levels * on[i];
+    }
+    turn += rest;
+    for (int step = 0; step < DRIFT_STEPS; step++) {
+        double next[STAGES_MAX], sum = rest;
+        for (uint32_t i = 0; i < candidate->nstages; i++) {
+            next[i] = drifted_us(candidate, i, on, tile, turn);
+            sum += candidate->stage[i].levels * next[i];
+        }
+        for (uint32_t i = 0; i < candidate->nstages; i++)
+            on[i] = next[i];
+        turn = sum;
+    }
+    return turn;
+}
+
 /* The longest of lanes, there and back, and of all together with the busiest resource. */
 struct intervals {
     struct interval way[2];
@@ -246,6 +302,10 @@ static void find_intervals(const struct candidate *candidate, double tile, int f
     struct interval lanes[STAGES_MAX];
     uint32_t count = lane_intervals(candidate, tile, first, alone, lanes);
     *out = (struct intervals){.most = {candidate->total_us_per_byte * tile, 0, 0}};
+    if (candidate->drifts) {
+        double us = drifting_us(candidate, tile);
+        lanes[0].us = us < lanes[0].us ? (us + lanes[0].us) / 2 : lanes[0].us;
+    }
     for (uint32_t i = 0; i < count; i++) {
         struct interval *way = &out->way[lanes[i].back];
         *way = lanes[i].us > way->us ? lanes[i] : *way;
@@ -368,6 +428,19 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
     cost->time_us += candidate->memory->entry_us;
 }
 
+/* The longest way; where none of bytes is, what binds is the stage's that they take. */
+static void cost_courses(const struct candidate *candidate, double bytes, struct cost *cost)
+{
+    *cost = (struct cost){.resource = candidate->stage[0].resource,
+                          .lane_bound = candidate->stage[0].lane_bound};
+    for (uint32_t i = 0; i < candidate->ncourses; i++) {
+        const struct course *course = &candidate->course[i];
+        double us = course->alpha_us + course->us_per_byte * bytes;
+        cost->time_us = us > cost->time_us ? us : cost->time_us;
+        cost->alpha_us = course->alpha_us > cost->alpha_us ? course->alpha_us : cost->alpha_us;
+    }
+}
+
 static void cost_stages(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
 {
     double trips = trips_of(candidate, (double)bytes), cells = candidate->cells;
@@ -375,7 +448,10 @@ static void cost_stages(const struct candidate *candidate, uint64_t bytes, struc
     double tile = (double)bytes / (trips * cells),
            least = candidate->total_us_per_byte * (double)bytes;
     *cost = (struct cost){0, 0, candidate->total_resource, 0};
-    cost_first_tile(candidate, tile, cost);
+    if (candidate->ncourses)
+        cost_courses(candidate, (double)bytes, cost);
+    else
+        cost_first_tile(candidate, tile, cost);
     if (trips * cells >= 2)
         cost_further_tiles(candidate, tile, trips, cells, cost);
     /* Channels that go separate ways still share what the busiest resource carries. */
@@ -395,6 +471,8 @@ double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes
     }
     for (uint32_t i = 0; i < alone.nstages; i++)
         alone.stage[i].us_per_byte = alone.stage[i].alone_us_per_byte;
+    for (uint32_t i = 0; i < alone.ncourses; i++)
+        alone.course[i].us_per_byte = alone.course[i].alone_us_per_byte;
     alone.total_us_per_byte = alone.alone_total_us_per_byte;
     peal_candidate_cost(&alone, bytes, &cost);
     return cost.time_us;

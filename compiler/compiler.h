@@ -170,10 +170,20 @@ struct stage {
                                   tile has the first of them. 0: each piece has its own */
     int steady;                /* 1: of lanes that meet those of other tiles */
     double load_us;            /* the part of it that the busiest resource sets */
+    double fold_us_per_byte;   /* the part that a lane folds, when the transfer is over */
     double alone_load_us;
     uint64_t resource; /* which binds */
     int lane_bound;    /* 1: the lane's own rate binds, not a resource */
 };
+
+/* One of the ways through a plan of a single trip: start-ups and gaps, then bytes of the message.
+ * What parts of a plan do beside each other are several, of which the longest is its time. */
+struct course {
+    double alpha_us;
+    double us_per_byte;
+    double alone_us_per_byte; /* without siblings */
+};
+#define COURSES_MAX 10u
 
 struct candidate {
     enum algorithm algo;
@@ -192,6 +202,7 @@ struct candidate {
     uint32_t levels; /* hierarchical: bit 1 << level_word */
     enum level_part inner;
     enum level_part outer;
+    int drifts;          /* 1: a lane's stages go over links of their own, and lanes drift apart */
     uint32_t cells;      /* pieces of a tile that follow each other through the stages; 0: one */
     uint64_t tile_bytes; /* 0: whole chunks */
     uint64_t max_bytes;  /* cannot serve more; UINT64_MAX */
@@ -210,6 +221,8 @@ struct candidate {
     double net_share;      /* of the message, that they carry together */
     uint32_t nstages;
     struct stage stage[STAGES_MAX];
+    uint32_t ncourses; /* 0: its time is that of its stages */
+    struct course course[COURSES_MAX];
     uint32_t engines[PEAL_LINK_CLASS_COUNT]; /* bit 1 << engine */
     char binding[64];                        /* the resource that binds the largest message */
     double total_us_per_byte;                /* load of the busiest resource over all stages */
@@ -273,6 +286,9 @@ void peal_candidate_stage(struct planner *planner, struct candidate *candidate,
 /* The same loads shared by another number of lanes: sets what the lane's own rate makes of the
  * stage. Candidates that differ in channels alone need their hops walked once. */
 void peal_stage_lane(const struct planner *planner, struct stage *stage, double lane_share);
+/* Another way through the candidate's plan: at two ends of `us` lies what it takes with siblings
+ * and without. */
+void peal_candidate_course(struct candidate *candidate, double alpha_us, const double us[2]);
 /* When the transfer is over, a lane moves so much. */
 void peal_stage_then(const struct planner *planner, struct stage *stage, double lane_share);
 /* When the transfer is over, a lane reads and writes lane_share (halved) to fold, while all lanes
@@ -330,6 +346,23 @@ double peal_traffic_gap(const struct traffic *traffic, uint32_t times);
 /* The gap of a stage in which each of the channels sends these messages with its share of their
  * bytes, BURST_EVENTS of them under way at once. */
 void peal_traffic_stage(const struct traffic *traffic, uint32_t channels, struct stage *stage);
+/* What the lanes of one rank store, to one rank after the other, by the width of its link. */
+#define TURN_WIDTHS 8u
+struct turns {
+    struct {
+        double link_us; /* a byte over the link alone */
+        uint32_t stores;
+    } width[TURN_WIDTHS];
+    uint32_t stores;
+    double us; /* a byte to each, by one lane without bound */
+};
+/* Nothing where another engine moves. */
+void peal_turns_add(struct turns *turns, const struct hop *hop);
+void peal_turns_keep(struct turns *most, const struct turns *turns); /* the longer of both */
+/* What it takes so many lanes, for a byte to each rank. */
+double peal_turns_us(const struct planner *planner, const struct turns *turns, uint32_t channels);
+/* A stage takes at least so long for each byte of the message. */
+void peal_stage_turns(struct stage *stage, double us);
 /* What of them crosses hosts. */
 void peal_traffic_net(const struct traffic *traffic, struct candidate *candidate);
 /* A stage takes at least the start-up and the gap of each of its hops. */

@@ -17,10 +17,17 @@
 #define SWITCH_BUFFER_MIB 32
 #define SWITCH_PORTS 64u
 
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 /* ---- sendrecv -------------------------------------------------------------------- */
 
-/* When the last rank has heard of all others: whoever has heard of a round tells the next. */
-static peal_status barrier_us(const struct planner *planner, double *us)
+/* When the last rank has heard of all others: whoever has heard of a round tells the next. sent
+ * (NULL: of a barrier): when the last block of a list is there, or the last rank leaves, start-ups
+ * alone. */
+static peal_status barrier_us(const struct planner *planner, double *us, double *sent)
 {
     const struct group *group = &planner->group;
     double *heard = peal_calloc(planner->ctx, 2 * (size_t)group->n, sizeof *heard);
@@ -39,25 +46,58 @@ static peal_status barrier_us(const struct planner *planner, double *us)
     *us = 0;
     for (uint32_t r = 0; r < 2 * group->n; r++)
         *us = heard[r] > *us ? heard[r] : *us;
+    const double *last = heard + (peal_pace_barrier(group) % 2 ? group->n : 0);
+    uint32_t from, to;
+    for (uint32_t i = 0; sent && peal_planner_pair(planner, i, &from, &to); i++) {
+        struct hop hop = {.alpha_us = 0};
+        if (from != to)
+            peal_planner_hop(planner, from, to, &hop);
+        *sent = larger(*sent, larger(*us, last[from] + hop.alpha_us));
+    }
     peal_free(planner->ctx, heard, 2 * (size_t)group->n * sizeof *heard);
     return PEAL_OK;
 }
 
-/* Each pair's block, all at once. Gives the most blocks that one rank sends. */
-static uint32_t load_sends(struct planner *planner, uint32_t *sent, struct stage *data)
+/* What a rank has to send. */
+struct sends {
+    uint32_t all;
+    uint32_t stored; /* by lanes */
+    double in_turn_us;
+};
+
+static void count_sends(struct planner *planner, struct sends *sends)
 {
-    uint32_t most = 0, from, to;
+    uint32_t from, to;
     for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++) {
-        struct hop hop;
-        sent[from]++;
-        most = sent[from] > most ? sent[from] : most;
-        if (from == to)
-            continue;
-        peal_planner_hop(planner, from, to, &hop);
-        peal_stage_hop(data, &hop);
-        peal_planner_load(planner, &hop, 1, hop.scale);
+        struct hop hop = {.engine = PEAL_ENGINE_SM};
+        if (from != to)
+            peal_planner_hop(planner, from, to, &hop);
+        sends[from].all++;
+        sends[from].stored += hop.engine == PEAL_ENGINE_SM;
     }
-    return most;
+}
+
+/* Each pair's block, all at once. The lanes of a rank store to one after the other, each of them to
+ * another first: as many as begin with one of them stay together. */
+static void load_sends(struct planner *planner, struct sends *sends, uint32_t channels,
+                       struct stage *data)
+{
+    uint32_t from, to;
+    double lane_us = 1 / (peal_planner_lane_gbs(planner) * 1e3) / channels;
+    for (uint32_t i = 0; peal_planner_pair(planner, i, &from, &to); i++) {
+        struct hop hop = {.engine = PEAL_ENGINE_SM};
+        double link_us = 0;
+        if (from != to) {
+            peal_planner_hop(planner, from, to, &hop);
+            peal_stage_hop(data, &hop);
+            peal_planner_load(planner, &hop, 1, hop.scale);
+            link_us = peal_load_alone(&hop.path, hop.scale);
+        }
+        if (hop.engine != PEAL_ENGINE_SM)
+            continue;
+        link_us *= (double)((channels + sends[from].stored - 1) / sends[from].stored) / channels;
+        sends[from].in_turn_us += link_us > lane_us ? link_us : lane_us;
+    }
 }
 
 static peal_status cost_sends(struct planner *planner, uint32_t channels)
@@ -71,16 +111,27 @@ static peal_status cost_sends(struct planner *planner, uint32_t channels)
                                   .hop_share = 1.0 / channels};
     struct stage data = {.levels = 1, .chain = 1};
     struct stage shake = {.levels = 1, .chain = 1};
-    PEAL_TRY(barrier_us(planner, &shake.alpha_us));
-    uint32_t *sent = peal_calloc(planner->ctx, n, sizeof *sent);
-    if (!sent)
+    double entered_us, sent_us = 0;
+    PEAL_TRY(barrier_us(planner, &entered_us, &sent_us));
+    struct sends *sends = peal_calloc(planner->ctx, n, sizeof *sends);
+    if (!sends)
         return PEAL_ERR_MEMORY;
-    uint32_t most = load_sends(planner, sent, &data);
-    peal_free(planner->ctx, sent, n * sizeof *sent);
+    count_sends(planner, sends);
+    load_sends(planner, sends, channels, &data);
+    uint32_t most = 0;
+    double in_turn_us = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        most = sends[r].all > most ? sends[r].all : most;
+        in_turn_us = larger(in_turn_us, sends[r].in_turn_us);
+    }
+    peal_free(planner->ctx, sends, n * sizeof *sends);
     data.gap_us *= most * channels - 1.0;
+    /* Who has the longest start-up is seldom the last to hear of all others. */
+    shake.alpha_us = sent_us > data.alpha_us ? sent_us - data.alpha_us : 0;
     if (planner->npairs)
         candidate.chunks *= planner->npairs;
-    peal_candidate_stage(planner, &candidate, &data, (double)most / channels);
+    peal_candidate_stage(planner, &candidate, &data,
+                         in_turn_us * peal_planner_lane_gbs(planner) * 1e3);
     peal_candidate_stage(planner, &candidate, &shake, 0);
     peal_candidate_total(planner, &candidate);
     return peal_planner_add(planner, &candidate);
@@ -98,6 +149,7 @@ struct cost_base {
     double pair_us;             /* per byte of the message, of the slowest pair alone */
     double lane_us, engine_us;  /* the gaps of one message from or to each other rank */
     uint32_t stores;            /* of the busiest rank, to others */
+    struct turns turns;         /* of the rank whose stores take longest, one after the other */
     int mesh;                   /* 1: no two pairs share what is busiest */
     uint32_t others;            /* 1: another engine carries something */
     uint32_t senders;           /* ranks of other hosts that send to a root */
@@ -111,15 +163,11 @@ static int fused(peal_collective collective)
            collective == PEAL_REDUCE_SCATTER || collective == PEAL_REDUCE;
 }
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 /* The gaps of a rank's messages to all others, or of a root's. */
 struct gaps {
     double lane_us, engine_us;
     uint32_t stores;
+    struct turns turns;
 };
 
 static void add_gap(struct gaps *gaps, const struct hop *hop)
@@ -127,6 +175,7 @@ static void add_gap(struct gaps *gaps, const struct hop *hop)
     int async = peal_plan_engine_async(hop->engine);
     *(async ? &gaps->engine_us : &gaps->lane_us) += hop->gap_us;
     gaps->stores += !async;
+    peal_turns_add(&gaps->turns, hop);
 }
 
 static void note_gaps(struct cost_base *base, const struct gaps *gaps)
@@ -134,6 +183,7 @@ static void note_gaps(struct cost_base *base, const struct gaps *gaps)
     base->lane_us = larger(base->lane_us, gaps->lane_us);
     base->engine_us = larger(base->engine_us, gaps->engine_us);
     base->stores = gaps->stores > base->stores ? gaps->stores : base->stores;
+    peal_turns_keep(&base->turns, &gaps->turns);
 }
 
 static void load_pair(struct planner *planner, struct cost_base *base, uint32_t from, uint32_t to,
@@ -159,7 +209,7 @@ static void load_pair(struct planner *planner, struct cost_base *base, uint32_t 
 static void count_root_gaps(struct planner *planner, struct cost_base *base)
 {
     uint32_t root = planner->request.root;
-    struct gaps gaps = {0, 0, 0};
+    struct gaps gaps = {.stores = 0};
     for (uint32_t to = 0; to < planner->group.n; to++) {
         struct hop hop;
         if (to == root)
@@ -198,7 +248,7 @@ static void load_pairs(struct planner *planner, struct cost_base *base)
     uint32_t n = planner->group.n, root = planner->request.root;
     int in = peal_to_root(collective), out = peal_from_root(collective);
     for (uint32_t r = out ? root : 0; r < (out ? root + 1 : n); r++) {
-        struct gaps gaps = {0, 0, 0};
+        struct gaps gaps = {.stores = 0};
         for (uint32_t to = in ? root : 0; to < (in ? root + 1 : n); to++)
             if (to != r)
                 load_pair(planner, base, r, to, &gaps);
@@ -236,14 +286,33 @@ static double shakes_us(const struct planner *planner, const struct cost_base *b
         return 2 * tell_all_us(base, channels);
     case PEAL_BROADCAST:
     case PEAL_SCATTER:
-        return tell_one_us(base, channels);
+        return tell_one_us(base, 1);
     case PEAL_REDUCE:
         return tell_all_us(base, channels);
     case PEAL_GATHER:
-        return tell_one_us(base, channels) + tell_all_us(base, channels);
+        return tell_one_us(base, 1) + tell_all_us(base, 1);
     default:
         return tell_all_us(base, channels);
     }
+}
+
+/* Where each channel moves as soon as its own ranks have told each other, one root and the others,
+ * the last channel is told so much later, while the first ones move. */
+static double late_us(const struct planner *planner, const struct cost_base *base,
+                      uint32_t channels)
+{
+    double us = base->others ? base->one_us : 0;
+    switch (planner->request.collective) {
+    case PEAL_GATHER:
+        us = larger(us, base->engine_us);
+        break;
+    case PEAL_BROADCAST:
+    case PEAL_SCATTER:
+        break;
+    default:
+        return 0;
+    }
+    return us * (channels - 1.0);
 }
 
 /* A fold begins when all slots are filled, and its loads come back; stores to many at once are told
@@ -270,7 +339,7 @@ static peal_status cost_base(struct planner *planner, struct cost_base *base)
     struct candidate *candidate = &base->candidate;
     struct stage data = {.levels = 1, .chain = 1}, shake = {.levels = 1, .chain = 1};
     if (planner->request.collective == PEAL_BARRIER) {
-        PEAL_TRY(barrier_us(planner, &data.alpha_us));
+        PEAL_TRY(barrier_us(planner, &data.alpha_us, NULL));
     } else {
         load_pairs(planner, base);
         data.alpha_us = data_us(planner, base);
@@ -363,9 +432,13 @@ static peal_status add_channels(struct planner *planner, const struct cost_base 
     double beside =
         channels > 1 && group->nhosts == 1 && !base->mesh && !base->others ? base->then_share : 0;
     peal_stage_lane(planner, data, (base->lane_share + beside) / channels);
+    if (!fused(planner->request.collective) && planner->request.collective != PEAL_GATHER)
+        peal_stage_turns(data, peal_peers_share(planner) *
+                                   peal_turns_us(planner, &base->turns, channels));
     peal_stage_then(planner, data, (base->then_share - beside) / channels);
     if (planner->request.collective != PEAL_BARRIER)
         candidate.stage[1].alpha_us = shakes_us(planner, base, channels);
+    data->gap_us = larger(data->gap_us, late_us(planner, base, channels));
     return add_windows(planner, &candidate, base->senders);
 }
 

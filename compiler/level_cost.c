@@ -7,6 +7,7 @@
  * one piece, and the start-ups of a ring's steps are spread over the pieces that take them.
  */
 #include "level_cost.h"
+#include "arrivals.h"
 
 void peal_level_stage_begin(struct level_costing *c, uint32_t lane)
 {
@@ -165,7 +166,8 @@ static void set_beside(const struct level_costing *c)
 
 /* ---- barrier ------------------------------------------------------------------------------- */
 
-static void note_round(struct level_costing *c, uint32_t level, uint32_t far)
+static void note_round(struct level_costing *c, uint32_t level, uint32_t far,
+                       struct arrivals *arrivals)
 {
     const struct level_layout *layout = c->layout;
     for (uint32_t i = 0; i < (level ? layout->units * layout->shards : layout->ranks); i++) {
@@ -179,18 +181,29 @@ static void note_round(struct level_costing *c, uint32_t level, uint32_t far)
             continue;
         peal_planner_hop(c->planner, rank, c->peers.rank[to], &hop);
         peal_stage_hop(&c->stage, &hop);
+        peal_arrivals_send(arrivals, rank, c->peers.rank[to], &hop, 1);
     }
 }
 
-static void cost_barrier(struct level_costing *c)
+/* Who has heard of a round goes on with the next. Between hosts, of which not all are looked at, a
+ * round takes its longest start-up. */
+static peal_status cost_barrier(struct level_costing *c)
 {
+    struct arrivals arrivals;
+    PEAL_TRY(peal_arrivals_init(&arrivals, c->planner->ctx, c->planner->group.n));
     for (uint32_t k = 0; k < c->layout->levels; k++) {
-        uint32_t steps = 0;
+        double us = 0;
+        for (uint32_t far = 1; far < c->layout->size[k]; far *= 2) {
+            peal_level_stage_begin(c, 0);
+            note_round(c, k, far, &arrivals);
+            double heard_us = peal_arrivals_round(&arrivals);
+            us += c->planner->group.nhosts > 1 ? c->stage.alpha_us : heard_us;
+        }
         peal_level_stage_begin(c, 0);
-        for (uint32_t far = 1; far < c->layout->size[k]; far *= 2, steps++)
-            note_round(c, k, far);
-        peal_level_stage_apart(c, steps, c->stage.alpha_us);
+        peal_level_stage_apart(c, us > 0, us);
     }
+    peal_arrivals_free(&arrivals);
+    return PEAL_OK;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------- */
@@ -225,7 +238,7 @@ peal_status peal_level_cost(struct planner *planner, const struct level_layout *
         return PEAL_ERR_MEMORY;
     }
     if (planner->request.collective == PEAL_BARRIER) {
-        cost_barrier(&c);
+        status = cost_barrier(&c);
     } else if (layout->rails) {
         status = peal_level_cost_rails(&c);
     } else {

@@ -53,6 +53,7 @@ struct sim_need {     /* of all steps that take the same */
     uint64_t latency; /* before the flow: loads go there and back, a host launches an engine */
     uint64_t alpha;   /* behind it: until what was moved or raised is there */
     uint64_t gap;     /* each message keeps its issuer busy so long */
+    uint64_t message; /* the gap behind the last packet that a lane stores, if it stores any */
     uint64_t bytes;   /* that it moves in a trip of full tiles */
     uint32_t first_use;
     uint32_t uses;

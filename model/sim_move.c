@@ -184,6 +184,8 @@ int peal_sim_move(struct peal_sim *sim, uint32_t index)
     case SIM_READY:
         if (!packets_there(sim, index, 0))
             return 0;
+        if (need->message && sim->now < lane->next_issue)
+            return later(sim, index, lane->next_issue, SIM_READY);
         begin(sim, index);
         if (sim->status != PEAL_OK)
             return 0;
@@ -193,6 +195,8 @@ int peal_sim_move(struct peal_sim *sim, uint32_t index)
     case SIM_LATENCY:
         sim->record[lane->record].begin = sim->now;
         lane->not_before = sim->now + need->gap;
+        if (need->message)
+            lane->next_issue = lane->not_before + need->message;
         send_packets(sim, lane, EV_PACKET_BEGUN);
         if (!flow(sim, index))
             return 0;

@@ -119,8 +119,9 @@ peal_status peal_sim_cut(const struct peal_plan *plan, uint64_t bytes, uint64_t 
     const struct plan_collective *what = peal_plan_collective(plan->collective);
     uint32_t blocks = peal_plan_blocks(plan);
     uint64_t count = bytes;
-    if (what->block_power == 2)
-        count = count > UINT64_MAX / plan->nranks ? UINT64_MAX : count * plan->nranks;
+    /* What a rank has of all blocks, or, of a list of pairs, one block. */
+    uint32_t times = plan->npairs ? plan->npairs : what->block_power == 2 ? plan->nranks : 1;
+    count = count > UINT64_MAX / times ? UINT64_MAX : count * times;
     count = count / blocks * blocks;
     uint64_t *chunk = peal_calloc(plan->ctx, (size_t)plan->nchunks + 1, sizeof *chunk);
     if (!chunk)
@@ -344,12 +345,17 @@ static peal_status need_move(struct peal_sim *sim, uint32_t rank, uint32_t lane,
 {
     const struct plan_operand *operands = &sim->plan->ranks[rank].operands[step->operands];
     uint64_t one_gap = 0;
-    double touched = 0;
+    double touched = 0, read = 0;
     need->bytes = moved_in(sim, rank, step, 0);
     if (peal_plan_op_groups(step->op))
         return need_group(sim, rank, step, need);
     for (uint32_t i = 0; i < (uint32_t)step->nsrc + step->ndst; i++) {
-        double factor = operands[i].buffer == PLAN_BUF_PACKET ? PACKET_FACTOR : 1;
+        double factor = 1; /* of what is packed for the wire, there is less than of the rest */
+        if (need->bytes)
+            factor = (double)peal_sim_held(sim->plan, sim->chunk, step, &operands[i], 0) /
+                     (double)need->bytes;
+        read += i < step->nsrc ? factor : 0;
+        factor *= operands[i].buffer == PLAN_BUF_PACKET ? PACKET_FACTOR : 1;
         touched += factor;
         if (operands[i].link == PLAN_NO_LINK)
             continue;
@@ -360,10 +366,12 @@ static peal_status need_move(struct peal_sim *sim, uint32_t rank, uint32_t lane,
     int folds_into = step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE;
     touched += folds_into;
     if ((step->nsrc > 1 || folds_into) && peal_topo_rank_accelerates(sim->fabric, rank))
-        PEAL_TRY(add_use(sim, need, sim->fabric_resources + rank, step->nsrc + folds_into));
+        PEAL_TRY(add_use(sim, need, sim->fabric_resources + rank, read + folds_into));
     need->queue = queue_of(sim, rank, lane, step->engine);
-    if (need->queue == SIM_NONE)
-        need->gap -= one_gap; /* nothing follows the last message */
+    if (need->queue == SIM_NONE) {
+        need->gap -= one_gap;    /* the lane goes on behind its last message, */
+        need->message = one_gap; /* but for another message */
+    }
     need->cap = cap_of(sim, need, rank, step->engine, touched);
     return PEAL_OK;
 }
@@ -403,7 +411,7 @@ static uint8_t has_packets(const struct plan_rank *program, const struct plan_st
 static uint64_t hash_need(const struct peal_sim *sim, const struct sim_need *need)
 {
     uint64_t hash = mix(need->latency ^ mix(need->alpha ^ mix(need->gap ^ mix(need->bytes))));
-    hash = mix(hash ^ need->queue);
+    hash = mix(hash ^ need->queue ^ need->message);
     for (uint32_t u = 0; u < need->uses; u++)
         hash = mix(hash ^ sim->use[need->first_use + u].resource);
     return hash;
@@ -417,7 +425,8 @@ static int same(double a, double b)
 static int same_need(const struct peal_sim *sim, const struct sim_need *a, const struct sim_need *b)
 {
     if (!same(a->cap, b->cap) || a->latency != b->latency || a->alpha != b->alpha ||
-        a->gap != b->gap || a->bytes != b->bytes || a->queue != b->queue || a->uses != b->uses)
+        a->gap != b->gap || a->message != b->message || a->bytes != b->bytes ||
+        a->queue != b->queue || a->uses != b->uses)
         return 0;
     for (uint32_t u = 0; u < a->uses; u++) {
         const struct sim_use *x = &sim->use[a->first_use + u], *y = &sim->use[b->first_use + u];

@@ -485,9 +485,13 @@ static void move(struct lane *lane, const struct plan_step *step,
                  const struct plan_operand *operands, const struct sim_need *need, uint64_t bytes)
 {
     packets_there(lane, step, operands, 0);
+    if (need->message && simgrid_get_clock() < lane->next_issue)
+        rest_until(lane->next_issue);
     if (need->latency && bytes)
         rest(us(need->latency));
     double not_before = simgrid_get_clock() + us(need->gap);
+    if (need->message)
+        lane->next_issue = not_before + us(need->message);
     send_packets(lane, step, operands, need, 0);
     carry(need, bytes);
     if (simgrid_get_clock() < not_before)
