@@ -889,14 +889,20 @@ typedef struct peal_sim_port {
     const char *resource;
     double depth_bytes; /* the deepest its queue was */
     double at_us;
-    uint32_t senders;  /* hosts' ports that fed it then */
+    uint32_t senders;  /* hosts' ports that filled it up to that */
     int overrun;       /* 1: deeper than the buffer */
     uint32_t innocent; /* overrun: transfers to other ports that PFC would have stopped too */
     const char *innocent_first; /* where the first of them went; "" none */
+    uint32_t innocent_ports;    /* how many ports they went to */
 } peal_sim_port;
 /* Ports of switches, when buffer_bytes was given: what was offered to each above its rate. */
 PEAL_API PEAL_CHECK peal_status peal_sim_port_get(const peal_sim *sim, uint32_t index,
                                                   peal_sim_port *info);
+/* The hosts' ports that filled one, and the innocent ones. Errors: ARG. */
+PEAL_API PEAL_CHECK peal_status peal_sim_port_sender(const peal_sim *sim, uint32_t port,
+                                                     uint32_t index, const char **name_out);
+PEAL_API PEAL_CHECK peal_status peal_sim_port_innocent(const peal_sim *sim, uint32_t port,
+                                                       uint32_t index, const char **name_out);
 
 /* Writes a simulation that has kept everything: "trace", the timeline for Chrome's and Perfetto's
  * viewers; "flows", a graph of flows for other simulators (peal.flows/1); "steps", every transfer
@@ -1087,6 +1093,7 @@ typedef struct peal_series_info {
     peal_link_class link;
     uint32_t points;
     uint32_t line; /* of the first one */
+    int of_blocks; /* sizes are those of one block, as OSU counts them, not of all blocks */
 } peal_series_info;
 
 /* An empty set. Errors: ARG, MEMORY. */
@@ -1108,6 +1115,11 @@ PEAL_API uint32_t peal_measured_count(const peal_measured *measured);
 PEAL_API PEAL_CHECK peal_status peal_measured_get(const peal_measured *measured, uint32_t index,
                                                   peal_series_info *info,
                                                   const peal_point **points_out);
+
+/* Sizes of blocks times the number of ranks: those that peal counts. A series that has them is left
+ * as it is. Errors: ARG, LIMIT. */
+PEAL_API PEAL_CHECK peal_status peal_measured_whole(peal_measured *measured, uint32_t index,
+                                                    uint32_t ranks, peal_diag *diag);
 
 #define PEAL_FIT_SEGMENTS 4
 
