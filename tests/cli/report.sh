@@ -47,6 +47,10 @@ expect_out '>rail7<'
 page "$topologies/dgx1-v100.xml" -c broadcast -b 1M
 [ "$(grep -c '<title>gpu[0-7] - gpu[0-7], ' out)" = 16 ] || die "not the 16 pairs that are joined"
 
+# No two algorithms have one colour.
+[ "$(grep -oE -- '--s[0-9]+:' out | sort -u | wc -l)" -ge \
+    "$(grep -c '^ALGORITHM(' "$PEAL_SOURCE/compiler/algorithms.def")" ] || die "colours are used twice"
+
 page host:3 -c allreduce -b 8:64K --at 4K
 expect_out '>rank2<'
 page "$topologies/dgx-h100.xml" -c allreduce -b 1M --model llama-3-70b --tp 4
