@@ -237,8 +237,18 @@ START_TEST(bucket_choice)
     ck_assert_int_eq(bucket[2].chosen, 1); /* 103.5 is within 1 % of 103, 105 is not */
     ck_assert_int_eq(bucket[0].chosen + bucket[1].chosen + bucket[3].chosen, 0);
     bucket[2].chosen = bucket[1].good = bucket[2].good = bucket[3].good = 0;
+    for (uint32_t i = 0; i < 4; i++)
+        bucket[i].first_share = 1; /* none is early */
     peal_estimate_choose(bucket, 4, 100);
     ck_assert_int_eq(bucket[0].chosen, 1);
+    bucket[0].chosen = 0;
+    for (uint32_t i = 0; i < 4; i++) /* start-ups are 60, 40, 20 and 10 % of a call */
+        bucket[i] = (peal_estimate_bucket){.bytes = i + 1,
+                                           .call_us = 100,
+                                           .alpha_us = i ? 80.0 / (1 << i) : 60,
+                                           .first_share = 0.1};
+    peal_estimate_choose(bucket, 4, 100);
+    ck_assert_int_eq(bucket[1].chosen, 1);
 }
 END_TEST
 
