@@ -85,7 +85,7 @@ void peal_estimate_choose(peal_estimate_bucket *bucket, uint32_t count, double b
 uint64_t peal_estimate_gradient(const peal_estimate *estimate)
 {
     uint64_t bytes = peal_estimate_dense_bytes(&estimate->model, &estimate->params);
-    if (estimate->params.dp > estimate->params.ep)
+    if (peal_estimate_data(&estimate->params) > estimate->params.ep)
         bytes += peal_estimate_expert_bytes(&estimate->model, &estimate->params);
     return bytes;
 }
@@ -148,7 +148,7 @@ peal_status peal_estimate_buckets(peal_estimate *estimate, const peal_fabric *fa
                                   peal_diag *diag)
 {
     uint64_t total = peal_estimate_gradient(estimate);
-    if (estimate->params.dp < 2 || !total)
+    if (peal_estimate_data(&estimate->params) < 2 || !total)
         return PEAL_OK;
     PEAL_TRY(add_buckets(estimate, fabric, total, diag));
     peal_estimate_choose(estimate->bucket, estimate->info.buckets, estimate->info.backward_us);

@@ -944,22 +944,25 @@ typedef struct peal_model {
     uint32_t top_k;         /* experts a token goes to; 0 means 2 */
     uint32_t moe_layers;    /* layers with experts; 0 means all */
     uint32_t expert_hidden; /* an expert is three matrices of hidden x this */
+    uint32_t kv_hidden;     /* width of keys, and of values; 0 means hidden */
 } peal_model;
 /* clang-format off */
-#define PEAL_MODEL_INIT {sizeof(peal_model), {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PEAL_MODEL_INIT {sizeof(peal_model), {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 /* Known models, 0, 1, ...; ERR_ARG past the last. Any thread. */
 PEAL_API PEAL_CHECK peal_status peal_model_preset(uint32_t index, peal_model *model);
 
-/* How the model is split. Rank t + tp * (d + dp * p) of the fabric is tensor-parallel place t of
- * replica d's stage p; the experts of a layer are spread over ep replicas in a row. */
+/* How the model is split. Rank t + tp * (c + C * (d + dp * p)) of the fabric is tensor-parallel
+ * place t of part c of replica d's sequences in stage p, C = sp / tp; the experts of a layer are
+ * spread over ep replicas, or parts of them, in a row. */
 typedef struct peal_estimate_params {
     size_t size;
     uint32_t tp; /* 0 means 1, as of pp, ep and sp */
     uint32_t dp; /* 0: as many replicas as the fabric has room for */
     uint32_t pp;
-    uint32_t ep;       /* divides dp and the experts */
-    uint32_t sp;       /* tp: allgather and reduce-scatter in the place of tp's allreduce; or 1 */
+    uint32_t ep; /* divides C * dp and the experts */
+    uint32_t sp; /* tp: allgather and reduce-scatter in the place of tp's allreduce; a multiple
+                    of tp: sequences are cut further, into C parts; or 1 */
     int full_gradient; /* 1: dp moves all parameters' gradients, though tp, pp and ep cut them */
     uint32_t zero;     /* 0: allreduce of gradients; 1, 2: reduce-scatter, and an allgather of
                           parameters; 3: two of those */

@@ -254,6 +254,37 @@ END_TEST
 
 /* ---- splits on a machine */
 
+/* tp 2, sequences in two further parts, pp 2 of 16 ranks: two replicas. A part is half of what tp
+ * moves and of compute; gradients are of four ranks. */
+START_TEST(parts_of_sequences)
+{
+    peal_estimate_params params = PEAL_ESTIMATE_PARAMS_INIT;
+    peal_estimate_info info = {.size = sizeof info};
+    peal_model model = text_model();
+    model.kv_hidden = 1024;
+    params.tp = params.pp = 2;
+    params.sp = 4;
+    params.bucket_bytes = 1ull << 40;
+    peal_fabric *fabric = load("examples/topologies/cluster-h100-2.xml");
+    peal_estimate *e = make(fabric, &model, &params);
+    ck_assert_int_eq(peal_estimate_get(e, &info), PEAL_OK);
+    ck_assert(info.ranks == 16 && info.dp == 2);
+    peal_estimate_axis sp = axis_of(e, "sp", 0), cp = axis_of(e, "cp", 0), pp = axis_of(e, "pp", 0);
+    peal_estimate_axis dp = axis_of(e, "dp", 0);
+    ck_assert(sp.ranks == 2 && sp.bytes == peal_estimate_activation(&model) / 2);
+    ck_assert(cp.ranks == 2 && cp.calls == 40 && cp.bytes == 2ull * 2 * 4096 * 1024 * 2 / 2);
+    ck_assert(pp.ranks == 2 && pp.bytes == peal_estimate_activation(&model) / 4);
+    ck_assert(dp.ranks == 4 && dp.bytes == 35000000000);
+    ck_near(info.compute_us, 6 * 70e9 * 8192 / 8 / 400e6, 1e-9);
+    peal_estimate_destroy(e);
+    params.sp = 3;
+    peal_diag diag = PEAL_DIAG_INIT;
+    ck_assert_int_eq(peal_estimate_create(ctx, fabric, &model, &params, &diag, &e), PEAL_ERR_ARG);
+    ck_assert_ptr_nonnull(strstr(diag.text, "a multiple of them"));
+    peal_fabric_destroy(fabric);
+}
+END_TEST
+
 START_TEST(splits)
 {
     peal_estimate_params params = PEAL_ESTIMATE_PARAMS_INIT;
@@ -337,7 +368,7 @@ START_TEST(bad_input)
     REFUSED(params, tp, 17);
     REFUSED(params, dp, 17);
     REFUSED(params, pp, 3u << 30);
-    REFUSED(params, sp, 2);
+    REFUSED(params, sp, 32);
     REFUSED(params, ep, 2);
     REFUSED(params, zero, 4);
     REFUSED(params, overlap, 1.1);
@@ -393,6 +424,7 @@ int main(void)
     tcase_add_test(tcase, bucket_drain);
     tcase_add_test(tcase, bucket_choice);
     tcase_add_test(tcase, splits);
+    tcase_add_test(tcase, parts_of_sequences);
     tcase_add_test(tcase, swapped_links);
     tcase_add_test(tcase, bad_input);
     tcase_add_test(tcase, out_of_memory);
