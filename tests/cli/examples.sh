@@ -29,7 +29,8 @@ while IFS=$'\t' read -r verb example; do
     code=0
     case $verb in
     lint) code=1 ;;                              # it finds what it shows
-    bench) example=${example/8:64M/8:64K} ;;     # the same, sooner
+    bench) example="${example/8:64M/8:64} -i 2" ;; # the same, sooner
+    run) example=${example/64M/1M} ;;
     fit) sed -i "1i $ranks" all_reduce.txt ;;    # of one host
     compare) sed -i 1d all_reduce.txt ;;
     esac
@@ -43,7 +44,7 @@ done
 
 # The same to standard output, to a file, and of what comes in there.
 for command in "topo dgx-h100.xml" "plan dgx-h100.xml --bytes 1K:1M" "sim dgx-h100.xml" \
-    "lint dgx-h100.xml" "report dgx-h100.xml -c allreduce -b 1M" "estimate dgx-h100.xml --tp 8" \
+    "lint dgx-h100.xml" "report dgx-h100.xml -c allreduce -b 1M -n 2" \
     "fit all_reduce.txt" "compare cluster-h100-2.xml all_reduce.txt -c allreduce"; do
     # shellcheck disable=SC2086 # a command and its operands
     set -- $command
