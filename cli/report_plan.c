@@ -10,7 +10,7 @@
 #define LANES 2u       /* of a rank, shown */
 #define TRACKS 24u     /* shown */
 #define TRACKS_DUE 16u /* of them, at most, those of the critical path */
-#define EVENTS_KEPT 20000u
+#define EVENTS_KEPT (1u << 20)
 #define WIDTH 1080.0
 #define LEFT 92.0
 #define RIGHT 18.0
@@ -81,7 +81,9 @@ static void find_tracks(struct run *run)
     peal_sim_event event = {.size = sizeof event};
     for (uint32_t i = 0; peal_sim_critical(run->sim, i, &event) == PEAL_OK; i++)
         add_track(run, &event, TRACKS_DUE);
-    for (uint32_t i = 0; peal_sim_event_get(run->sim, i, &event) == PEAL_OK; i++)
+    for (uint32_t i = 0;
+         (run->tracks < TRACKS || !run->more) && peal_sim_event_get(run->sim, i, &event) == PEAL_OK;
+         i++)
         if (event.lane < LANES)
             add_track(run, &event, TRACKS);
     qsort(run->track, run->tracks, sizeof run->track[0], by_rank);

@@ -34,7 +34,8 @@ prints 0 compile "$h100" -n 4 -c broadcast,allreduce --bytes 1M --rank 1 -o slic
 prints 0 dump two.peal
 prints 0 verify two.peal
 prints 0 verify "$h100" -n 3 --bytes 1M
-sed 's/signal r1/signal r0/' <<<"$("$PEAL" dump two.peal)" >broken.txt
+expect 0 "$PEAL" dump two.peal
+sed 's/signal r1/signal r0/' out >broken.txt
 prints 1 verify broken.txt
 prints 0 sim "$two" --bytes 64K --flows flows.json
 prints 0 sim "$two" -c gather -a direct --incast 16 --bytes 64M --buffer 1M --degrade 'h0/mlx5_1 tx=0.5'
