@@ -139,6 +139,8 @@ int load_fabric(struct cli *cli, const char *path, peal_fabric **fabric_out);
 int load_any(struct cli *cli, const char *path, peal_fabric **fabric_out, peal_table **table_out);
 /* Applies --degrade. */
 int degrade_fabric(const struct cli *cli, peal_fabric *fabric);
+/* 1: what limits the row is a link that --degrade has killed, so that it never ends. */
+int crosses_dead(const struct cli *cli, const peal_fabric *fabric, const peal_row_info *row);
 int read_file(const char *path, char **data_out, size_t *bytes_out); /* free() */
 
 /* ---- requests (request.c) */

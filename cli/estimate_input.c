@@ -96,7 +96,8 @@ static uint32_t *field_of(peal_model *model, const char *key)
                   {"experts", &model->experts},
                   {"topk", &model->top_k},
                   {"moe-layers", &model->moe_layers},
-                  {"expert-hidden", &model->expert_hidden}};
+                  {"expert-hidden", &model->expert_hidden},
+                  {"kv-hidden", &model->kv_hidden}};
     for (size_t i = 0; i < COUNT_OF(fields); i++)
         if (strcmp(fields[i].key, key) == 0)
             return fields[i].field;
@@ -241,14 +242,20 @@ static int read_policies(struct cli *cli, peal_estimate_params *params)
     return EXIT_YES;
 }
 
+uint64_t estimate_replica(const peal_estimate_params *params)
+{
+    uint64_t tp = params->tp ? params->tp : 1, pp = params->pp ? params->pp : 1;
+    return (params->sp > tp ? params->sp : tp) * pp;
+}
+
 /* Replicas of so many ranks. */
 static int check_scale(const struct estimating *to)
 {
-    uint64_t tp = to->params.tp ? to->params.tp : 1, pp = to->params.pp ? to->params.pp : 1;
+    uint64_t replica = estimate_replica(&to->params);
     for (uint32_t i = 0; i < to->scales; i++)
-        if (!to->scale[i] || to->scale[i] > UINT32_MAX || to->scale[i] % (tp * pp))
+        if (!to->scale[i] || to->scale[i] > UINT32_MAX || to->scale[i] % replica)
             return say_usage("--scale: %llu ranks are not replicas of %llu",
-                             (unsigned long long)to->scale[i], (unsigned long long)(tp * pp));
+                             (unsigned long long)to->scale[i], (unsigned long long)replica);
     return EXIT_YES;
 }
 
@@ -257,7 +264,7 @@ static void largest_scale(struct estimating *to)
     uint64_t most = 0;
     for (uint32_t i = 0; i < to->scales; i++)
         most = to->scale[i] > most ? to->scale[i] : most;
-    most /= (uint64_t)(to->params.tp ? to->params.tp : 1) * (to->params.pp ? to->params.pp : 1);
+    most /= estimate_replica(&to->params);
     if (!to->params.dp)
         to->params.dp = (uint32_t)most;
 }

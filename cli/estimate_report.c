@@ -15,6 +15,7 @@ static void json_model(json_t *root, const peal_model *model)
     json_count(object, "micro_batches", model->micro_batches ? model->micro_batches : 1);
     json_count(object, "experts", model->experts);
     json_count(object, "top_k", model->top_k);
+    json_count(object, "kv_hidden", model->kv_hidden ? model->kv_hidden : model->hidden);
 }
 
 static void json_split(json_t *root, const peal_estimate_params *params, uint32_t dp)

@@ -31,6 +31,7 @@ struct estimating {
 
 /* ---- estimate_input.c: options into model, params, swap and scale */
 int estimate_input(struct cli *cli, struct estimating *to);
+uint64_t estimate_replica(const peal_estimate_params *params); /* ranks of one */
 double estimate_step(const struct cli *cli, const peal_estimate_info *info);
 
 /* ---- estimate_print.c, estimate_report.c: as text, and as peal.estimate/1 */

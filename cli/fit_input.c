@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measured tables from files; what peal bench --json wrote is read here. */
 #include "fit_input.h"
+#include "fit_json.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -40,6 +41,13 @@ static int add_json_row(const json_t *row, const char *path, uint32_t index,
     return say_diag(peal_measured_add(measured, &info, &point, 1, &diag), &diag);
 }
 
+static int add_rows(const json_t *rows, const char *path, peal_measured *measured)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        CLI_TRY(add_json_row(json_array_get(rows, i), path, (uint32_t)i, measured));
+    return EXIT_YES;
+}
+
 static int add_json(const char *path, const char *data, size_t bytes, peal_measured *measured)
 {
     json_error_t error;
@@ -49,14 +57,14 @@ static int add_json(const char *path, const char *data, size_t bytes, peal_measu
         return EXIT_INPUT;
     }
     const json_t *rows = json_object_get(root, "rows"), *schema = json_object_get(root, "schema");
-    int code = EXIT_YES;
-    if (!json_is_array(rows) || !json_is_string(schema) ||
-        strcmp(json_string_value(schema), "peal.bench/1") != 0) {
-        fprintf(stderr, "%s:1: error: JSON that is not peal.bench/1\n", path);
-        code = EXIT_INPUT;
-    }
-    for (size_t i = 0; code == EXIT_YES && i < json_array_size(rows); i++)
-        code = add_json_row(json_array_get(rows, i), path, (uint32_t)i, measured);
+    int code = EXIT_INPUT;
+    if (json_is_array(json_object_get(root, "results")))
+        code = add_nccl_json(root, path, measured);
+    else if (json_is_array(rows) && json_is_string(schema) &&
+             strcmp(json_string_value(schema), "peal.bench/1") == 0)
+        code = add_rows(rows, path, measured);
+    else
+        fprintf(stderr, "%s:1: error: JSON that is neither peal.bench/1 nor of nccl-tests\n", path);
     json_decref(root);
     return code;
 }
@@ -95,7 +103,23 @@ static int read_link(const struct cli *cli, peal_series_info *info)
     return EXIT_YES;
 }
 
-int get_series(const struct cli *cli, const peal_measured *measured, uint32_t index,
+/* Sizes as peal counts them, as soon as the number of ranks is known. */
+static int make_whole(peal_measured *measured, uint32_t index, uint32_t ranks,
+                      peal_series_info *info)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    if (!info->of_blocks)
+        return EXIT_YES;
+    if (!ranks) {
+        say(SAY_NOTE, "%s: sizes are those of a block, times the ranks with --ranks", info->name);
+        return EXIT_YES;
+    }
+    CLI_TRY(say_diag(peal_measured_whole(measured, index, ranks, &diag), &diag));
+    info->of_blocks = 0;
+    return EXIT_YES;
+}
+
+int get_series(const struct cli *cli, peal_measured *measured, uint32_t index, uint32_t ranks,
                peal_series_info *info, const peal_point **point)
 {
     uint32_t list[LIST_MAX], count = 0;
@@ -112,5 +136,6 @@ int get_series(const struct cli *cli, const peal_measured *measured, uint32_t in
         CLI_TRY(cli_u32(cli, OPT_RANKS, &info->ranks));
     if (!info->nodes)
         CLI_TRY(cli_u32(cli, OPT_NODES, &info->nodes));
+    CLI_TRY(make_whole(measured, index, info->ranks ? info->ranks : ranks, info));
     return read_link(cli, info);
 }

@@ -5,10 +5,11 @@
 
 #include "cli.h"
 
-/* Adds a file's series; a text, or the JSON of peal bench. */
+/* Adds a file's series; a text, or the JSON of peal bench or nccl-tests. */
 int read_measured(struct cli *cli, const char *path, peal_measured *measured);
-/* A series, with what the command line says of tables that do not. */
-int get_series(const struct cli *cli, const peal_measured *measured, uint32_t index,
+/* A series, with what the command line says of tables that do not, and last the number of ranks
+ * (0: not known). */
+int get_series(const struct cli *cli, peal_measured *measured, uint32_t index, uint32_t ranks,
                peal_series_info *info, const peal_point **point);
 /* This machine's paths, as series with a class of links, or none that crosses one (memory). */
 int measure_paths(struct cli *cli, peal_measured *measured);

@@ -71,7 +71,8 @@ static int make_host(struct cli *cli, const char *path, peal_fabric **fabric_out
 static void say_warnings(const struct cli *cli, const peal_fabric *fabric)
 {
     peal_fabric_info info = {.size = sizeof info};
-    if (cli->verb == VERB_TOPO || peal_fabric_get(fabric, &info) != PEAL_OK)
+    if (cli->verb == VERB_TOPO || cli->verb == VERB_LINT ||
+        peal_fabric_get(fabric, &info) != PEAL_OK)
         return;
     for (uint32_t i = 0; i < info.notes; i++) {
         peal_note_info note = {.size = sizeof note};

@@ -29,10 +29,14 @@ static int is_axis(const peal_estimate_axis *axis, const char *name)
 static void crosses(struct lint *lint, const peal_estimate_axis *axis, const char *text)
 {
     char total[NUMBER_TEXT], alpha[NUMBER_TEXT], beta[NUMBER_TEXT];
-    if ((!is_axis(axis, "tp") && !is_axis(axis, "sp")) || axis->link_class <= PEAL_LINK_XGMI)
+    int parts = is_axis(axis, "cp"); /* of sequences: once in a layer, not four times */
+    if ((!is_axis(axis, "tp") && !is_axis(axis, "sp") && !parts) ||
+        axis->link_class <= PEAL_LINK_XGMI)
         return;
-    lint_add(lint, LINT_TP_CROSSES, axis->link_class == PEAL_LINK_NET ? LEVEL_ERROR : LEVEL_WARNING,
-             "--tp", 0, "%s goes over %s (%s us, %s GB/s): %llu calls take %s ms %s", text,
+    lint_add(lint, LINT_TP_CROSSES,
+             axis->link_class == PEAL_LINK_NET && !parts ? LEVEL_ERROR : LEVEL_WARNING,
+             parts ? "--sp" : "--tp", 0,
+             "%s goes over %s (%s us, %s GB/s): %llu calls take %s ms %s", text,
              peal_link_class_name(axis->link_class), real_text(axis->hop_alpha_us, alpha),
              real_text(axis->hop_beta_gbs, beta), (unsigned long long)axis->calls,
              real_text(axis->total_us / 1e3, total), axis->decode ? "a token" : "a step");

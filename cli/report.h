@@ -21,6 +21,7 @@ void page_end(FILE *file);
 void page_text(FILE *file, const char *text); /* what HTML would read as its own is escaped */
 /* At most `room` letters of it, the last of them a dot of an ellipsis when it is longer. */
 void page_short(FILE *file, const char *text, size_t room);
+#define COLOURS 21u          /* of algorithms; more of these than there are algorithms do no harm */
 void page_style(FILE *file); /* of what is drawn: colours by role, light and dark */
 void page_heading(FILE *file, const char *id, const char *text);
 /* An <svg> of that size, which grows to the width of the page, not beyond `most` pixels; it is

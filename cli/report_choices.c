@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define ALGORITHMS_MAX 32u
-#define COLOURS 18u
 #define TALLER 30.0 /* curves so much slower than the choice are not drawn */
 
 struct family { /* of one collective */

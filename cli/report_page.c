@@ -13,14 +13,15 @@ static const char drawn[] =
     "--nvlink:#2f8f3a;--xgmi:#c0392b;--c2c:#00838f;--pcie:#3b6fb6;--smp:#7a4fa3;--net:#c77700;"
     "--shm:#5d6670;--s0:#0072b2;--s1:#d55e00;--s2:#009e73;--s3:#b0529a;--s4:#a88500;--s5:#2a9bd0;"
     "--s6:#882255;--s7:#117733;--s8:#6c6cc4;--s9:#994f00;--s10:#555f69;--s11:#c2185b;"
-    "--s12:#4f7f7f;--s13:#7b8a00;--s14:#e69f00;--s15:#4a148c;--s16:#1b5e20;--s17:#8d6e63}"
+    "--s12:#4f7f7f;--s13:#7b8a00;--s14:#e69f00;--s15:#4a148c;--s16:#1b5e20;--s17:#8d6e63;"
+    "--s18:#0097a7;--s19:#5d4037;--s20:#6d6c00}"
     "@media(prefers-color-scheme:dark){:root{--bg:#14171a;--fg:#e6e8ea;--muted:#9aa4ae;"
     "--line:#363c43;--panel:#1c2024;--box:#2a3036;--gpu:#23402a;--nic:#46361f;--cpu:#223550;"
     "--sw:#382f4a;--hot:#ff6b5e;--warn:#f0b04e;--nvlink:#66c770;--xgmi:#ff7a6b;--c2c:#4fc3d0;"
     "--pcie:#7fb0f0;--smp:#b890e0;--net:#f0a840;--shm:#9aa4ae;--s0:#56a9e8;--s1:#ff8a3d;"
     "--s2:#3fcf9f;--s3:#e08acb;--s4:#e0c040;--s5:#8fd0f5;--s6:#e0709f;--s7:#6fc97f;--s8:#a5a5f0;"
     "--s9:#d99a5a;--s10:#7d8894;--s11:#ff7fae;--s12:#8fc7c7;--s13:#c9d94f;--s14:#ffd166;--s15:#"
-    "ce93d8;--s16:#a5d6a7;--s17:#bc9a8d}}"
+    "ce93d8;--s16:#a5d6a7;--s17:#bc9a8d;--s18:#4dd0e1;--s19:#d7ccc8;--s20:#dce775}}"
     "svg text{fill:var(--fg);font:11px system-ui,'DejaVu Sans',sans-serif}"
     "svg text.s{font-size:9.5px;fill:var(--muted)}svg text.m{text-anchor:middle}"
     "svg text.e{text-anchor:end}"
@@ -67,7 +68,6 @@ static const char style[] =
     "@media print{body{max-width:none;padding:0}figure,table,pre{break-inside:avoid}"
     "h2{break-after:avoid}}";
 
-#define SERIES 18
 /* Of a drawing: smaller, its texts are not read. A narrow screen scrolls instead. */
 #define LEAST_SCALE 0.8
 
@@ -75,7 +75,7 @@ void page_style(FILE *file)
 {
     fputs(drawn, file);
     static const char *const classes[] = {"nvlink", "xgmi", "c2c", "pcie", "smp", "net", "shm"};
-    for (int i = 0; i < SERIES; i++)
+    for (int i = 0; i < (int)COLOURS; i++)
         fprintf(file, ".c%d{stroke:var(--s%d)}.f%d{fill:var(--s%d)}.k%d{color:var(--s%d)}", i, i, i,
                 i, i, i);
     for (size_t i = 0; i < COUNT_OF(classes); i++)

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #define RANKS_RUN 256u /* more are not simulated for a report */
-#define TRACKS_FOUND 1024u
-#define LANES 2u   /* of a rank, shown */
-#define TRACKS 24u /* shown */
-#define EVENTS_KEPT 20000u
+#define LANES 2u       /* of a rank, shown */
+#define TRACKS 24u     /* shown */
+#define TRACKS_DUE 16u /* of them, at most, those of the critical path */
+#define EVENTS_KEPT (1u << 20)
 #define WIDTH 1080.0
 #define LEFT 92.0
 #define RIGHT 18.0
@@ -35,7 +35,7 @@ struct run {
     peal_row_info row;
     peal_sim *sim;
     peal_sim_info info;
-    struct track track[TRACKS_FOUND];
+    struct track track[TRACKS];
     uint32_t tracks, more;
 };
 
@@ -61,20 +61,32 @@ static int by_rank(const void *a, const void *b)
     return x->engine - y->engine;
 }
 
-/* Ranks in order, of each its first lanes and what other engines do for it, while there is room. */
+static void add_track(struct run *run, const peal_sim_event *event, uint32_t most)
+{
+    if (track_of(run, event))
+        return;
+    if (run->tracks >= most) {
+        run->more = 1;
+        return;
+    }
+    run->track[run->tracks++] =
+        (struct track){event->rank, event->lane,
+                       strcmp(event->kind, "transfer") == 0 ? (int)event->engine : -1, 0};
+}
+
+/* What the time is due to, and while there is room the first lanes of ranks and what other engines
+ * do for them; ranks in order. */
 static void find_tracks(struct run *run)
 {
     peal_sim_event event = {.size = sizeof event};
-    for (uint32_t i = 0; peal_sim_event_get(run->sim, i, &event) == PEAL_OK; i++) {
-        if (event.lane >= LANES || run->tracks == TRACKS_FOUND || track_of(run, &event))
-            continue;
-        run->track[run->tracks++] =
-            (struct track){event.rank, event.lane,
-                           strcmp(event.kind, "transfer") == 0 ? (int)event.engine : -1, 0};
-    }
+    for (uint32_t i = 0; peal_sim_critical(run->sim, i, &event) == PEAL_OK; i++)
+        add_track(run, &event, TRACKS_DUE);
+    for (uint32_t i = 0;
+         (run->tracks < TRACKS || !run->more) && peal_sim_event_get(run->sim, i, &event) == PEAL_OK;
+         i++)
+        if (event.lane < LANES)
+            add_track(run, &event, TRACKS);
     qsort(run->track, run->tracks, sizeof run->track[0], by_rank);
-    run->more = run->tracks > TRACKS;
-    run->tracks = run->more ? TRACKS : run->tracks;
 }
 
 static double at(const struct run *run, double us)
@@ -165,7 +177,7 @@ static void put_timeline(struct run *run)
         "style=\"color:var(--s4)\"></i>signal, until it is there</li><li><i "
         "style=\"color:var(--line)\"></i>wait"
         "</li></ul><figcaption>%s</figcaption></figure>\n",
-        run->more ? "The first lanes of some ranks; the others are alike or follow."
+        run->more ? "What the time is due to, and the first lanes of some ranks."
                   : "The first lanes of each rank, and what other engines carry for them.");
 }
 

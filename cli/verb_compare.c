@@ -1,45 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peal compare: a measured table against peal's plans on a topology, and against the bound. */
 #include "cli_json.h"
-#include "fit_input.h"
+#include "compare.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LOSS 1.25     /* measured over predicted: below it a size is as it should be */
-#define BUMP 1.4      /* over the sizes on both sides: another algorithm would do better */
-#define LARGEST 4u    /* sizes that tell the bandwidth */
-#define NIC_NEAR 0.04 /* of the ratio that missing NICs would make */
-
-enum cause { AS_PREDICTED, FASTER, LATENCY, ALGORITHM, BANDWIDTH };
 static const char *const cause_text[] = {"", "faster than predicted", "latency floor",
                                          "wrong algorithm for this size", "bandwidth"};
 static const char *const cause_name[] = {"none", "faster", "latency", "algorithm", "bandwidth"};
-
-struct size_row {
-    peal_point point;
-    peal_row_info row;
-    double ratio; /* measured over predicted */
-    enum cause cause;
-};
-
-struct comparison {
-    struct cli *cli;
-    peal_fabric *fabric;
-    peal_series_info info;
-    const peal_point *point;
-    uint32_t ranks;
-    uint32_t hosts; /* that the ranks are on */
-    uint32_t nics;  /* of a host */
-    struct size_row *size;
-    uint32_t sizes;
-    int has_fit;
-    peal_fit measured, predicted;
-    double latency_ratio;   /* median of the latency-bound sizes; 0: there are none */
-    double bandwidth_ratio; /* of the others */
-    uint32_t missing;       /* NICs of a host, by the ratio */
-};
 
 /* ---- predictions */
 
@@ -55,6 +24,15 @@ static int read_algorithm(const struct cli *cli, peal_request *request)
     return EXIT_YES;
 }
 
+static void predict_others(const peal_table *table, struct size_row *size)
+{
+    peal_row_info row = {.size = sizeof row};
+    const char *name;
+    for (uint32_t i = 0; i < OTHERS && (name = peal_algorithm_name(i)) != NULL; i++)
+        if (peal_table_best(table, name, size->point.bytes, &row) == PEAL_OK)
+            size->other_us[i] = row.time_us;
+}
+
 static int predict_one(struct comparison *c, struct size_row *size)
 {
     peal_request request = PEAL_REQUEST_INIT;
@@ -67,6 +45,7 @@ static int predict_one(struct comparison *c, struct size_row *size)
     CLI_TRY(plan_table(c->cli, c->fabric, &request, &action, NULL, 0, &table));
     size->row.size = sizeof size->row;
     peal_status status = peal_table_row(table, 0, &size->row);
+    predict_others(table, size);
     peal_table_destroy(table);
     CLI_TRY(say_diag(status, NULL));
     size->ratio = size->row.time_us > 0 ? size->point.time_us / size->row.time_us : 0;
@@ -93,98 +72,14 @@ static int predict_all(struct comparison *c)
     return EXIT_YES;
 }
 
-/* ---- where the loss is */
-
-static int up(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* By the measured start-up and bandwidth, where there are such. */
-static int latency_bound(const struct comparison *c, const struct size_row *size)
-{
-    if (c->has_fit && c->measured.beta_gbs > 0)
-        return (double)size->point.bytes < c->measured.crossover_bytes;
-    return size->row.latency_bound;
-}
-
-/* Of the sizes on that side, of those that are bound by bandwidth the largest few. */
-static double median_ratio(const struct comparison *c, int latency)
-{
-    double *all = need(calloc(c->sizes ? c->sizes : 1, sizeof *all));
-    uint32_t count = 0;
-    for (uint32_t i = c->sizes; i-- > 0;)
-        if (latency_bound(c, &c->size[i]) == latency && (latency || count < LARGEST))
-            all[count++] = c->size[i].ratio;
-    qsort(all, count, sizeof *all, up);
-    double median = count ? (all[(count - 1) / 2] + all[count / 2]) / 2 : 0;
-    free(all);
-    return median;
-}
-
-/* The larger of the least ratios on either side: what a size without a bump of its own would be. */
-static double reference(const struct comparison *c, uint32_t at)
-{
-    double before = c->size[at].ratio, after = before;
-    for (uint32_t i = 0; i < at; i++)
-        before = fmin(before, c->size[i].ratio);
-    for (uint32_t i = at + 1; i < c->sizes; i++)
-        after = fmin(after, c->size[i].ratio);
-    return fmax(before, after);
-}
-
-static enum cause cause_of(const struct comparison *c, uint32_t at)
-{
-    const struct size_row *size = &c->size[at];
-    if (size->ratio < 1 / LOSS)
-        return FASTER;
-    if (size->ratio < LOSS)
-        return AS_PREDICTED;
-    if (size->ratio > BUMP * reference(c, at))
-        return ALGORITHM;
-    return latency_bound(c, size) ? LATENCY : BANDWIDTH;
-}
-
-/* How many of a host's NICs, half at most, would have to be missing for that ratio; 0: no number
- * fits. */
-static uint32_t missing_nics(const struct comparison *c)
-{
-    for (uint32_t gone = 1; c->hosts > 1 && 2 * gone <= c->nics; gone++)
-        if (fabs(c->bandwidth_ratio * (c->nics - gone) / c->nics - 1) < NIC_NEAR)
-            return gone;
-    return 0;
-}
-
-static void fit_both(struct comparison *c)
-{
-    peal_point *other = need(calloc(c->sizes ? c->sizes : 1, sizeof *other));
-    for (uint32_t i = 0; i < c->sizes; i++)
-        other[i] = (peal_point){c->size[i].point.bytes, c->size[i].row.time_us};
-    c->measured.size = c->predicted.size = sizeof c->measured;
-    c->has_fit =
-        peal_fit_points(c->cli->ctx, c->point, c->sizes, 0, NULL, &c->measured) == PEAL_OK &&
-        peal_fit_points(c->cli->ctx, other, c->sizes, 0, NULL, &c->predicted) == PEAL_OK;
-    free(other);
-}
-
-static void judge(struct comparison *c)
-{
-    fit_both(c);
-    c->latency_ratio = median_ratio(c, 1);
-    c->bandwidth_ratio = median_ratio(c, 0);
-    for (uint32_t i = 0; i < c->sizes; i++)
-        c->size[i].cause = cause_of(c, i);
-    c->missing = missing_nics(c);
-}
-
 /* The next run of sizes with that cause, from *at on. */
 static int next_range(const struct comparison *c, enum cause cause, uint32_t *at, uint32_t *end)
 {
     while (*at < c->sizes && c->size[*at].cause != cause)
         ++*at;
     *end = *at;
-    while (*end < c->sizes && c->size[*end].cause == cause)
+    while (*end < c->sizes && c->size[*end].cause == cause &&
+           c->size[*end].as_if == c->size[*at].as_if)
         ++*end;
     return *at < *end;
 }
@@ -217,18 +112,24 @@ static void print_sizes(const struct comparison *c, const struct output *output)
 static void print_ranges(const struct comparison *c, FILE *file)
 {
     char from[NUMBER_TEXT], to[NUMBER_TEXT];
-    for (uint32_t at = 0, end; next_range(c, ALGORITHM, &at, &end); at = end)
-        fprintf(file,
-                "- %s to %s: slower than the sizes on both sides; the wrong algorithm or protocol "
-                "is chosen there (peal plans %s)\n",
-                size_text(c->size[at].point.bytes, from),
-                size_text(c->size[end - 1].point.bytes, to), c->size[at].row.algorithm);
+    for (uint32_t at = 0, end; next_range(c, ALGORITHM, &at, &end); at = end) {
+        fprintf(file, "- %s to %s: ", size_text(c->size[at].point.bytes, from),
+                size_text(c->size[end - 1].point.bytes, to));
+        if (c->size[at].as_if)
+            fprintf(file, "the wrong algorithm: the times are those of %s (peal plans %s)\n",
+                    c->size[at].as_if, c->size[at].row.algorithm);
+        else
+            fprintf(file,
+                    "slower than the sizes on both sides; the wrong algorithm or protocol is "
+                    "chosen there (peal plans %s)\n",
+                    c->size[at].row.algorithm);
+    }
 }
 
 static void print_latency(const struct comparison *c, FILE *file)
 {
     char a[NUMBER_TEXT], b[NUMBER_TEXT];
-    if (c->latency_ratio < LOSS)
+    if (c->latency_ratio < LOSS || c->alike > 0)
         return;
     fprintf(file, "- small sizes: a latency floor, %.2f times what is predicted", c->latency_ratio);
     if (c->has_fit)
@@ -239,7 +140,12 @@ static void print_latency(const struct comparison *c, FILE *file)
 
 static void print_bandwidth(const struct comparison *c, FILE *file)
 {
-    if (c->bandwidth_ratio < 1.05 || (c->bandwidth_ratio < LOSS && !c->missing))
+    if (c->alike > 0)
+        fprintf(file,
+                "- all sizes alike: %.2f times the prediction, so rather the file's costs than a "
+                "part of the machine; 'peal fit' has them as measured\n",
+                c->alike);
+    if (c->alike > 0 || c->bandwidth_ratio < 1.05 || (c->bandwidth_ratio < LOSS && !c->missing))
         return;
     if (c->missing)
         fprintf(file,
@@ -281,7 +187,7 @@ static void json_sizes(json_t *root, const struct comparison *c)
         json_number(item, "bound_us", s->row.bound_us);
         json_number(item, "ratio", s->ratio);
         json_text(item, "algorithm", s->row.algorithm);
-        json_text(item, "regime", latency_bound(c, s) ? "latency" : "bandwidth");
+        json_text(item, "regime", compare_latency_bound(c, s) ? "latency" : "bandwidth");
         json_text(item, "binding", s->row.binding);
         json_text(item, "loss", cause_name[s->cause]);
     }
@@ -296,12 +202,14 @@ static void json_all(const struct comparison *c, const struct output *output)
     json_sizes(root, c);
     json_number(root, "latency_ratio", c->latency_ratio);
     json_number(root, "bandwidth_ratio", c->bandwidth_ratio);
+    json_number(root, "alike_ratio", c->alike);
     json_count(root, "missing_nics", c->missing);
     json_t *ranges = json_list(root, "wrong_algorithm");
     for (uint32_t at = 0, end; next_range(c, ALGORITHM, &at, &end); at = end) {
         json_t *item = json_item(ranges);
         json_count(item, "min_bytes", c->size[at].point.bytes);
         json_count(item, "max_bytes", c->size[end - 1].point.bytes);
+        json_text(item, "as_if", c->size[at].as_if);
     }
     if (c->has_fit) {
         json_number(root, "measured_alpha_us", c->measured.alpha_us);
@@ -314,12 +222,14 @@ static void json_all(const struct comparison *c, const struct output *output)
 
 /* ---- */
 
-static int choose_series(struct comparison *c, const peal_measured *measured)
+static int choose_series(struct comparison *c, peal_measured *measured)
 {
     const char *name = c->cli->value[OPT_SERIES];
     uint32_t count = peal_measured_count(measured), at = 0;
+    peal_fabric_info about = {.size = sizeof about};
+    CLI_TRY(say_diag(peal_fabric_get(c->fabric, &about), NULL));
     for (; at < count; at++) {
-        CLI_TRY(get_series(c->cli, measured, at, &c->info, &c->point));
+        CLI_TRY(get_series(c->cli, measured, at, about.ranks, &c->info, &c->point));
         if (!name || strcmp(name, c->info.name) == 0)
             break;
     }
@@ -352,11 +262,11 @@ static int compare(struct comparison *c, peal_measured *measured)
 {
     struct output output;
     CLI_TRY(read_measured(c->cli, c->cli->operand[1], measured));
-    CLI_TRY(choose_series(c, measured));
     CLI_TRY(load_fabric(c->cli, c->cli->operand[0], &c->fabric));
+    CLI_TRY(choose_series(c, measured));
     CLI_TRY(look_at_fabric(c));
     CLI_TRY(predict_all(c));
-    judge(c);
+    compare_judge(c);
     CLI_TRY(output_open(c->cli, &output));
     if (cli_given(c->cli, OPT_JSON))
         json_all(c, &output);

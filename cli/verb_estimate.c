@@ -53,12 +53,11 @@ static int estimate_swapped(struct cli *cli, struct estimating *of)
 static int estimate_scales(struct cli *cli, struct estimating *of)
 {
     peal_estimate_params params;
-    uint32_t tp = of->params.tp ? of->params.tp : 1, pp = of->params.pp ? of->params.pp : 1;
     CLI_TRY(keep_buckets(of, &params));
     for (uint32_t i = 0; i < of->scales; i++) {
         peal_estimate *estimate;
         struct scale_point *point = &of->point[i];
-        params.dp = (uint32_t)(of->scale[i] / tp / pp);
+        params.dp = (uint32_t)(of->scale[i] / estimate_replica(&of->params));
         CLI_TRY(create(cli, of->fabric, of, &params, &estimate));
         int code = get_info(estimate, &point->info);
         peal_estimate_destroy(estimate);

@@ -75,7 +75,7 @@ static int fit_all(struct fit_job *job)
 {
     for (uint32_t i = 0; i < job->count; i++) {
         struct fitted *s = &job->series[i];
-        CLI_TRY(get_series(job->cli, job->measured, i, &s->info, &s->point));
+        CLI_TRY(get_series(job->cli, job->measured, i, 0, &s->info, &s->point));
         if (cli_given(job->cli, OPT_HOLD_OUT))
             CLI_TRY(fit_half(job, s));
         else

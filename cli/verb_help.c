@@ -80,6 +80,7 @@ static void json_help(const struct output *output)
         json_text(item, "name", cli_verbs[v].name);
         json_text(item, "operands", cli_verbs[v].operands);
         json_text(item, "summary", cli_verbs[v].summary);
+        json_text(item, "example", cli_verbs[v].example);
         json_t *options = json_list(item, "options");
         for (uint32_t i = 0; i < OPTIONS; i++) {
             char letter[2] = {cli_options[i].letter, '\0'};

@@ -238,12 +238,31 @@ static int show(const struct cli *cli, const struct sheet *sheets, uint32_t coun
 
 /* ---- */
 
+/* What no schedule avoids is told once for each collective: its times stand for nothing. */
+static void warn_of_dead(const struct cli *cli, const peal_fabric *fabric,
+                         const struct sheet *sheet)
+{
+    char low[NUMBER_TEXT], high[NUMBER_TEXT], text[ACTION_TEXT];
+    peal_row_info row = {.size = sizeof row}, first = row, last = row;
+    for (uint32_t i = 0; peal_table_row(sheet->table, i, &row) == PEAL_OK; i++)
+        if (crosses_dead(cli, fabric, &row)) {
+            first = first.max_bytes ? first : row;
+            last = row;
+        }
+    if (first.max_bytes)
+        say(SAY_WARNING, "%s from %s to %s: no schedule avoids %s, which is dead: it never ends",
+            action_text(&sheet->action, text), size_text(first.min_bytes, low),
+            size_text(last.max_bytes, high), last.binding);
+}
+
 static int plan_sheet(struct cli *cli, const peal_fabric *fabric, const peal_request *request,
                       int *skip, struct sheet *sheet)
 {
     CLI_TRY(plan_table(cli, fabric, request, &sheet->action, skip, 1, &sheet->table));
     if (sheet->table && cli_given(cli, OPT_EXPLAIN))
         sheet->floor_us = latency_floor(cli, fabric, request, &sheet->action);
+    if (sheet->table)
+        warn_of_dead(cli, fabric, sheet);
     return EXIT_YES;
 }
 

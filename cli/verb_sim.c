@@ -8,6 +8,8 @@
 #define DEAD_FACTOR 1e5
 #define LINKS_SHOWN 24u
 #define STEPS_SHOWN 16u
+#define NAMES_SHOWN 3u
+#define NAMES_TEXT 192u
 
 /* ---- text */
 
@@ -17,18 +19,25 @@ static int dead(const struct sim_case *c)
     return c->healthy_us > 0 && c->info.time_us > DEAD_FACTOR * c->healthy_us;
 }
 
+/* The first step that hangs. */
+static int stuck(const struct sim_case *c, peal_sim_event *event)
+{
+    event->size = sizeof *event;
+    for (uint32_t i = 0; peal_sim_critical(c->sim, i, event) == PEAL_OK; i++)
+        if (event->own_us > c->healthy_us)
+            return 1;
+    return 0;
+}
+
 static void print_dead(const struct sim_case *c, FILE *file)
 {
     char text[NUMBER_TEXT];
-    peal_sim_event event = {.size = sizeof event};
+    peal_sim_event event;
     fprintf(file, "  simulated  never ends: it crosses a dead link\n  healthy    %s us\n",
             real_text(c->healthy_us, text));
-    for (uint32_t i = 0; peal_sim_critical(c->sim, i, &event) == PEAL_OK; i++)
-        if (event.own_us > c->healthy_us) { /* the first that hangs */
-            fprintf(file, "  stuck      rank %lu, lane %lu: %s\n", (unsigned long)event.rank,
-                    (unsigned long)event.lane, event.text);
-            return;
-        }
+    if (stuck(c, &event))
+        fprintf(file, "  stuck      rank %lu, lane %lu: %s\n", (unsigned long)event.rank,
+                (unsigned long)event.lane, event.text);
 }
 
 static void print_times(const struct sim_case *c, FILE *file)
@@ -73,25 +82,70 @@ static void print_links(const struct sim_case *c, const struct output *output)
     grid_print(&grid, output);
 }
 
+struct port_at {
+    uint32_t index;
+    double depth_bytes;
+};
+typedef peal_status (*port_names)(const peal_sim *, uint32_t, uint32_t, const char **);
+
+/* "a, b, c and 5 more" */
+static const char *names_text(const peal_sim *sim, uint32_t port, port_names names, char *text)
+{
+    const char *name;
+    size_t used = 0;
+    uint32_t i = 0;
+    text[0] = '\0';
+    for (; names(sim, port, i, &name) == PEAL_OK; i++)
+        if (i < NAMES_SHOWN)
+            used +=
+                (size_t)snprintf(text + used, NAMES_TEXT - used, "%s%.40s", i ? ", " : "", name);
+    if (i > NAMES_SHOWN)
+        (void)snprintf(text + used, NAMES_TEXT - used, " and %lu more",
+                       (unsigned long)(i - NAMES_SHOWN));
+    return text;
+}
+
+static int deeper(const void *a, const void *b)
+{
+    const struct port_at *x = a, *y = b;
+    if (x->depth_bytes != y->depth_bytes)
+        return x->depth_bytes < y->depth_bytes ? 1 : -1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+static void add_port(struct grid *grid, const peal_sim *sim, uint32_t index)
+{
+    char text[NUMBER_TEXT], names[NAMES_TEXT];
+    peal_sim_port port = {.size = sizeof port};
+    if (peal_sim_port_get(sim, index, &port) != PEAL_OK)
+        return;
+    grid_add(grid, "%s", port.resource);
+    grid_add(grid, "%.0f", port.depth_bytes);
+    grid_add(grid, "%s", real_text(port.at_us, text));
+    grid_add(grid, "%s", port.overrun ? "yes" : "no");
+    grid_add(grid, "%s", names_text(sim, index, peal_sim_port_sender, names));
+    grid_add(grid, "%s", names_text(sim, index, peal_sim_port_innocent, names));
+}
+
+/* The deepest first; where nothing waits there is nothing to tell. */
 static void print_ports(const struct sim_case *c, const struct output *output)
 {
     struct grid grid;
-    char text[NUMBER_TEXT];
     peal_sim_port port = {.size = sizeof port};
-    fprintf(output->file, "\nqueues at switch ports%s\n", c->info.ports ? "" : ": there are none");
-    if (!c->info.ports)
-        return;
-    grid_begin(&grid, "port|>deepest|>at us|>senders|overrun|>innocent|the first to");
-    for (uint32_t i = 0; peal_sim_port_get(c->sim, i, &port) == PEAL_OK; i++) {
-        grid_add(&grid, "%s", port.resource);
-        grid_add(&grid, "%.0f", port.depth_bytes);
-        grid_add(&grid, "%s", real_text(port.at_us, text));
-        grid_add(&grid, "%lu", (unsigned long)port.senders);
-        grid_add(&grid, "%s", port.overrun ? "yes" : "no");
-        grid_add(&grid, "%lu", (unsigned long)port.innocent);
-        grid_add(&grid, "%s", port.innocent_first);
-    }
-    grid_print(&grid, output);
+    struct port_at *at = need(calloc(c->info.ports + 1, sizeof *at));
+    uint32_t queues = 0;
+    for (uint32_t i = 0; peal_sim_port_get(c->sim, i, &port) == PEAL_OK; i++)
+        if (port.depth_bytes >= 1)
+            at[queues++] = (struct port_at){i, port.depth_bytes};
+    qsort(at, queues, sizeof *at, deeper);
+    fprintf(output->file, "\nqueues at %lu of %lu switch ports\n", (unsigned long)queues,
+            (unsigned long)c->info.ports);
+    grid_begin(&grid, "port|>deepest|>at us|overrun|filled by|PFC would stop");
+    for (uint32_t i = 0; i < queues && i < LINKS_SHOWN; i++)
+        add_port(&grid, c->sim, at[i].index);
+    if (queues)
+        grid_print(&grid, output);
+    free(at);
 }
 
 static void add_event(struct grid *grid, const peal_sim_event *event)
@@ -141,6 +195,15 @@ static void json_links(json_t *root, const struct sim_case *c)
     }
 }
 
+static void json_names(json_t *object, const char *key, const peal_sim *sim, uint32_t port,
+                       port_names names)
+{
+    json_t *list = json_list(object, key);
+    const char *name;
+    for (uint32_t i = 0; names(sim, port, i, &name) == PEAL_OK; i++)
+        (void)need(json_array_append_new(list, json_string(name)) == 0 ? list : NULL);
+}
+
 static void json_ports(json_t *root, const struct sim_case *c)
 {
     json_t *list = json_list(root, "ports");
@@ -154,6 +217,8 @@ static void json_ports(json_t *root, const struct sim_case *c)
         json_flag(item, "overrun", port.overrun);
         json_count(item, "innocent", port.innocent);
         json_text(item, "innocent_first", port.innocent_first);
+        json_names(item, "sender_ports", c->sim, i, peal_sim_port_sender);
+        json_names(item, "innocent_ports", c->sim, i, peal_sim_port_innocent);
     }
 }
 
@@ -176,6 +241,21 @@ static void json_critical(json_t *root, const struct sim_case *c)
     }
 }
 
+/* Of what never ends no figure stands for anything. */
+static void json_stuck(json_t *root, const struct sim_case *c)
+{
+    peal_sim_event event;
+    (void)json_list(root, "links");
+    (void)json_list(root, "critical_path");
+    if (!stuck(c, &event))
+        return;
+    json_t *at = json_child(root, "stuck");
+    json_count(at, "rank", event.rank);
+    json_count(at, "lane", event.lane);
+    json_count(at, "step", event.step);
+    json_text(at, "text", event.text);
+}
+
 static void json_case(const struct sim_case *c, const struct output *output)
 {
     json_t *root = json_begin("peal.sim/1");
@@ -184,13 +264,22 @@ static void json_case(const struct sim_case *c, const struct output *output)
     json_count(root, "bytes", c->info.bytes);
     json_text(root, "algorithm", c->row.algorithm);
     json_text(root, "detail", c->row.detail);
-    json_number(root, "time_us", c->info.time_us);
+    json_flag(root, "ends", !dead(c));
+    if (dead(c))
+        json_text(root, "time_us", NULL);
+    else
+        json_number(root, "time_us", c->info.time_us);
     if (c->info.model_us > 0)
         json_number(root, "model_us", c->info.model_us);
     else
         json_text(root, "model_us", NULL);
     if (c->healthy_us > 0)
         json_number(root, "healthy_us", c->healthy_us);
+    if (dead(c)) {
+        json_stuck(root, c);
+        json_end(root, output);
+        return;
+    }
     json_links(root, c);
     if (c->info.ports)
         json_ports(root, c);

@@ -53,7 +53,8 @@ install(DIRECTORY examples/profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/peal
         FILES_MATCHING PATTERN "*.xml")
 install(DIRECTORY examples/policies lua/meta DESTINATION ${CMAKE_INSTALL_DATADIR}/peal
         FILES_MATCHING PATTERN "*.lua")
-install(FILES schema/peal-plan.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/peal/schema)
+install(DIRECTORY schema/ DESTINATION ${CMAKE_INSTALL_DATADIR}/peal/schema
+        FILES_MATCHING PATTERN "*.schema.json")
 file(GLOB peal_man_pages CONFIGURE_DEPENDS docs/*.1)
 if(peal_man_pages)
     install(FILES ${peal_man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -11,12 +11,12 @@ static struct estimate_group group_of(const peal_estimate *e, uint32_t size, uin
 
 struct estimate_group peal_estimate_dp(const peal_estimate *e)
 {
-    return group_of(e, e->params.dp, e->params.tp);
+    return group_of(e, peal_estimate_data(&e->params), e->params.tp);
 }
 
 struct estimate_group peal_estimate_edp(const peal_estimate *e)
 {
-    return group_of(e, e->params.dp / e->params.ep, e->params.tp * e->params.ep);
+    return group_of(e, peal_estimate_data(&e->params) / e->params.ep, e->params.tp * e->params.ep);
 }
 
 static peal_status add(peal_estimate *e, const peal_fabric *fabric, struct estimate_group group,
@@ -39,11 +39,25 @@ static peal_status add_tensor(peal_estimate *e, const peal_fabric *fabric, peal_
     struct estimate_group group = group_of(e, e->params.tp, 1);
     peal_estimate_axis call = {.axis = "tp", .collective = PEAL_ALLREDUCE};
     call.calls = 4 * peal_estimate_layers(e->model.layers, e->params.pp) * e->model.micro_batches;
-    call.bytes = peal_estimate_activation(&e->model);
+    call.bytes = peal_estimate_activation(&e->model) / peal_estimate_parts(&e->params);
     if (e->params.sp == 1)
         return add(e, fabric, group, &call, diag);
     call.axis = "sp";
     call.collective = PEAL_ALLGATHER;
+    PEAL_TRY(add(e, fabric, group, &call, diag));
+    call.collective = PEAL_REDUCE_SCATTER;
+    return add(e, fabric, group, &call, diag);
+}
+
+/* Attention looks at a whole sequence: keys and values of all parts are gathered before it, and in
+ * the backward pass their gradients are added up and scattered. */
+static peal_status add_context(peal_estimate *e, const peal_fabric *fabric, peal_diag *diag)
+{
+    struct estimate_group group = group_of(e, peal_estimate_parts(&e->params), e->params.tp);
+    peal_estimate_axis call = {.axis = "cp", .collective = PEAL_ALLGATHER};
+    uint64_t tokens = (uint64_t)(e->model.batch / e->model.micro_batches) * e->model.sequence;
+    call.calls = peal_estimate_layers(e->model.layers, e->params.pp) * e->model.micro_batches;
+    call.bytes = 2 * tokens * e->model.kv_hidden * e->model.act_bytes / e->params.tp;
     PEAL_TRY(add(e, fabric, group, &call, diag));
     call.collective = PEAL_REDUCE_SCATTER;
     return add(e, fabric, group, &call, diag);
@@ -65,7 +79,8 @@ static peal_status add_pipeline(peal_estimate *e, const peal_fabric *fabric, pea
     peal_estimate_axis call = {.axis = "pp", .collective = PEAL_SENDRECV};
     call.calls = 2 * ((uint64_t)e->model.micro_batches + e->params.pp - 2);
     call.bytes = peal_estimate_activation(&e->model) / e->params.sp;
-    return add(e, fabric, group_of(e, e->params.pp, e->params.tp * e->params.dp), &call, diag);
+    return add(e, fabric, group_of(e, e->params.pp, e->params.tp * peal_estimate_data(&e->params)),
+               &call, diag);
 }
 
 /* Gradients, and with ZeRO the parameters that the ranks have shares of. */
@@ -87,6 +102,7 @@ static peal_status add_gradient(peal_estimate *e, const peal_fabric *fabric,
 static peal_status add_training(peal_estimate *e, const peal_fabric *fabric, peal_diag *diag)
 {
     PEAL_TRY(add_tensor(e, fabric, diag));
+    PEAL_TRY(add_context(e, fabric, diag));
     PEAL_TRY(add_experts(e, fabric, diag));
     PEAL_TRY(add_pipeline(e, fabric, diag));
     PEAL_TRY(add_gradient(e, fabric, peal_estimate_dp(e), "dp",
@@ -112,7 +128,8 @@ static peal_status add_decoding(peal_estimate *e, const peal_fabric *fabric, pea
     call.collective = PEAL_SENDRECV;
     call.calls = e->params.pp - 1;
     call.bytes = bytes;
-    return add(e, fabric, group_of(e, e->params.pp, e->params.tp * e->params.dp), &call, diag);
+    return add(e, fabric, group_of(e, e->params.pp, e->params.tp * peal_estimate_data(&e->params)),
+               &call, diag);
 }
 
 /* ---- sums */
@@ -173,7 +190,7 @@ static peal_status estimate(peal_estimate *e, const peal_fabric *fabric, peal_di
     peal_estimate_info *info = &e->info;
     info->size = sizeof *info;
     info->dp = e->params.dp;
-    info->ranks = e->params.tp * e->params.dp * e->params.pp;
+    info->ranks = e->params.tp * peal_estimate_data(&e->params) * e->params.pp;
     info->compute_us = peal_estimate_compute_us(&e->model, &e->params);
     info->bubble_us = info->compute_us * (e->params.pp - 1) / e->model.micro_batches;
     PEAL_TRY(add_training(e, fabric, diag));

@@ -23,6 +23,9 @@ peal_status peal_estimate_fill(peal_model *model, peal_estimate_params *params, 
 uint64_t peal_estimate_expert_params(const peal_model *model);
 uint64_t peal_estimate_active_params(const peal_model *model);
 uint64_t peal_estimate_activation(const peal_model *model); /* bytes, of one micro-batch */
+/* Parts of a sequence beyond those of tensor parallelism; and the ranks that gradients are of. */
+uint32_t peal_estimate_parts(const peal_estimate_params *params);
+uint32_t peal_estimate_data(const peal_estimate_params *params);
 uint64_t peal_estimate_layers(uint32_t layers, uint32_t stages);
 /* Gradient bytes: of what all replicas have, and of the experts of which each has some. */
 uint64_t peal_estimate_dense_bytes(const peal_model *model, const peal_estimate_params *params);

@@ -9,6 +9,7 @@
 #define MIB (1ull << 20)
 #define EARLY 0.15     /* of the backward pass: the first bucket has left */
 #define START_UPS 0.05 /* of a call, at most: it is bandwidth-bound, whatever starts it */
+#define BALANCE 0.5    /* of a call: below it start-ups are the smaller part */
 #define AS_GOOD 1.01   /* times the shortest backward pass with what is exposed behind it */
 #define COUNT_MAX 1000000u
 
@@ -50,20 +51,29 @@ static uint64_t picoseconds(double us)
     return (uint64_t)(us * 1e6 + 0.5);
 }
 
+/* 2: as a bucket should be; 1: early, and with more bytes than start-ups in it; 0: neither. */
+static int merit(const peal_estimate_bucket *bucket)
+{
+    if (bucket->good)
+        return 2;
+    return bucket->first_share <= EARLY && !bucket->latency_bound &&
+           bucket->alpha_us <= BALANCE * bucket->call_us;
+}
+
 void peal_estimate_choose(peal_estimate_bucket *bucket, uint32_t count, double backward_us)
 {
     uint64_t least = UINT64_MAX;
-    int good = 0;
+    int best = 0;
     for (uint32_t i = 0; i < count; i++)
-        good |= bucket[i].good;
+        best = merit(&bucket[i]) > best ? merit(&bucket[i]) : best;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t here = picoseconds(backward_us + bucket[i].exposed_us);
-        if (bucket[i].good == good && here < least)
+        if (merit(&bucket[i]) == best && here < least)
             least = here;
     }
     for (uint32_t i = 0; i < count; i++) {
         double us = backward_us + bucket[i].exposed_us;
-        if (bucket[i].good != good || picoseconds(us / AS_GOOD) > least)
+        if (merit(&bucket[i]) != best || picoseconds(us / AS_GOOD) > least)
             continue;
         bucket[i].chosen = 1;
         return;
@@ -75,7 +85,7 @@ void peal_estimate_choose(peal_estimate_bucket *bucket, uint32_t count, double b
 uint64_t peal_estimate_gradient(const peal_estimate *estimate)
 {
     uint64_t bytes = peal_estimate_dense_bytes(&estimate->model, &estimate->params);
-    if (estimate->params.dp > estimate->params.ep)
+    if (peal_estimate_data(&estimate->params) > estimate->params.ep)
         bytes += peal_estimate_expert_bytes(&estimate->model, &estimate->params);
     return bytes;
 }
@@ -138,7 +148,7 @@ peal_status peal_estimate_buckets(peal_estimate *estimate, const peal_fabric *fa
                                   peal_diag *diag)
 {
     uint64_t total = peal_estimate_gradient(estimate);
-    if (estimate->params.dp < 2 || !total)
+    if (peal_estimate_data(&estimate->params) < 2 || !total)
         return PEAL_OK;
     PEAL_TRY(add_buckets(estimate, fabric, total, diag));
     peal_estimate_choose(estimate->bucket, estimate->info.buckets, estimate->info.backward_us);

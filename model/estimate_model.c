@@ -3,20 +3,23 @@
 #include "estimate.h"
 
 /* Parameters, layers and widths as their makers publish them; sequences are those of training,
- * where stated. "70b" is the round model of the text-book figures. */
-#define MODEL(name, params, layers, hidden, sequence) /* dense */                                  \
+ * where stated. "70b" is the round model of the text-book figures. DeepSeek-V3's keys and values
+ * are one latent of 576. */
+#define MODEL(name, params, layers, hidden, sequence, kv) /* dense */                              \
     {                                                                                              \
-        sizeof(peal_model), name, params, layers, hidden, sequence, 1, 1, 2, 2, 0, 0, 0, 0         \
+        sizeof(peal_model), name, params, layers, hidden, sequence, 1, 1, 2, 2, 0, 0, 0, 0, kv     \
     }
 static const peal_model presets[] = {
-    MODEL("70b", 70000000000, 80, 8192, 4096),
-    MODEL("llama-2-7b", 6738415616, 32, 4096, 4096),
-    MODEL("llama-2-13b", 13016279168, 40, 5120, 4096),
-    MODEL("llama-3-8b", 8030261248, 32, 4096, 8192),
-    MODEL("llama-3-70b", 70562938880, 80, 8192, 8192),
-    MODEL("llama-3-405b", 405000000000, 126, 16384, 8192),
-    {sizeof(peal_model), "mixtral-8x7b", 46700000000, 32, 4096, 32768, 1, 1, 2, 2, 8, 2, 32, 14336},
-    {sizeof(peal_model), "deepseek-v3", 671000000000, 61, 7168, 4096, 1, 1, 2, 2, 256, 8, 58, 2048},
+    MODEL("70b", 70000000000, 80, 8192, 4096, 0),
+    MODEL("llama-2-7b", 6738415616, 32, 4096, 4096, 0),
+    MODEL("llama-2-13b", 13016279168, 40, 5120, 4096, 0),
+    MODEL("llama-3-8b", 8030261248, 32, 4096, 8192, 1024),
+    MODEL("llama-3-70b", 70562938880, 80, 8192, 8192, 1024),
+    MODEL("llama-3-405b", 405000000000, 126, 16384, 8192, 1024),
+    {sizeof(peal_model), "mixtral-8x7b", 46700000000, 32, 4096, 32768, 1, 1, 2, 2, 8, 2, 32, 14336,
+     1024},
+    {sizeof(peal_model), "deepseek-v3", 671000000000, 61, 7168, 4096, 1, 1, 2, 2, 256, 8, 58, 2048,
+     288},
 };
 
 peal_status peal_model_preset(uint32_t index, peal_model *model)
@@ -41,6 +44,7 @@ static void fill_model(peal_model *model)
     set_default(&model->micro_batches, 1);
     set_default(&model->act_bytes, 2);
     set_default(&model->grad_bytes, 2);
+    set_default(&model->kv_hidden, model->hidden);
     if (!model->experts)
         return;
     set_default(&model->top_k, 2);
@@ -53,7 +57,8 @@ static peal_status check_model(const peal_model *model, peal_diag *diag)
         return peal_fail(diag, PEAL_ERR_ARG, "a model needs params, layers and hidden");
     if (model->params > 1000000000000000u || model->layers > 100000 || model->hidden > 1u << 24 ||
         model->sequence > 1u << 28 || model->batch > 1u << 20 || model->act_bytes > 8 ||
-        model->grad_bytes > 8 || model->experts > 1u << 16 || model->expert_hidden > 1u << 24)
+        model->grad_bytes > 8 || model->experts > 1u << 16 || model->expert_hidden > 1u << 24 ||
+        model->kv_hidden > 1u << 24)
         return peal_fail(diag, PEAL_ERR_ARG, "a number of the model is beyond what models have");
     if ((double)model->batch * model->sequence * model->hidden * model->act_bytes *
             (model->experts ? model->top_k : 1) >
@@ -70,14 +75,33 @@ static peal_status check_model(const peal_model *model, peal_diag *diag)
     return PEAL_OK;
 }
 
+uint32_t peal_estimate_parts(const peal_estimate_params *params)
+{
+    return params->sp > params->tp ? params->sp / params->tp : 1;
+}
+
+uint32_t peal_estimate_data(const peal_estimate_params *params)
+{
+    return params->dp * peal_estimate_parts(params);
+}
+
 static peal_status fill_replicas(peal_estimate_params *params, uint32_t ranks, peal_diag *diag)
 {
     uint64_t stage = (uint64_t)params->tp * params->pp;
+    if (params->sp != 1 && params->sp % params->tp)
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "sp %u: sequences are cut over the %u ranks of tp, over a multiple of "
+                         "them, or not at all",
+                         params->sp, params->tp);
+    if (stage <= ranks)
+        stage *= peal_estimate_parts(params);
     if (!params->dp)
         params->dp = stage <= ranks ? (uint32_t)(ranks / stage) : 1;
     if (stage > ranks || params->dp > ranks / stage)
-        return peal_fail(diag, PEAL_ERR_ARG, "tp %u x dp %u x pp %u are more than the %u ranks",
-                         params->tp, params->dp, params->pp, ranks);
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "tp %u x dp %u x pp %u, and sequences in %u parts, are more than the %u "
+                         "ranks",
+                         params->tp, params->dp, params->pp, peal_estimate_parts(params), ranks);
     return PEAL_OK;
 }
 
@@ -87,16 +111,15 @@ static peal_status check_split(const peal_model *model, const peal_estimate_para
     if (params->pp > model->layers)
         return peal_fail(diag, PEAL_ERR_ARG, "pp %u: there are only %u layers", params->pp,
                          model->layers);
-    if (params->sp != 1 && params->sp != params->tp)
-        return peal_fail(diag, PEAL_ERR_ARG,
-                         "sp %u: sequences are cut over the %u ranks of tp, or not at all",
-                         params->sp, params->tp);
+    if (peal_estimate_parts(params) > model->sequence)
+        return peal_fail(diag, PEAL_ERR_ARG, "sp %u: a sequence has only %u tokens", params->sp,
+                         model->sequence);
     if (params->ep > 1 && !model->experts)
         return peal_fail(diag, PEAL_ERR_ARG, "ep %u: the model has no experts", params->ep);
-    if (params->dp % params->ep || (params->ep > 1 && model->experts % params->ep))
+    if (peal_estimate_data(params) % params->ep || (params->ep > 1 && model->experts % params->ep))
         return peal_fail(diag, PEAL_ERR_ARG,
                          "ep %u: it has to divide dp %u and the model's %u experts", params->ep,
-                         params->dp, model->experts);
+                         peal_estimate_data(params), model->experts);
     if (params->zero > 3 || (params->zero && params->full_gradient))
         return peal_fail(diag, PEAL_ERR_ARG, "zero is 0 to 3, and 0 with the full gradient");
     if (!(params->overlap >= 0 && params->overlap <= 1) || !(params->compute_us >= 0) ||
@@ -180,5 +203,5 @@ double peal_estimate_compute_us(const peal_model *model, const peal_estimate_par
         return params->compute_us;
     double tokens = (double)model->batch * model->sequence;
     return 6.0 * (double)peal_estimate_active_params(model) * tokens / params->tp / params->pp /
-           (params->tflops * 1e6);
+           peal_estimate_parts(params) / (params->tflops * 1e6);
 }

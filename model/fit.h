@@ -42,14 +42,41 @@ struct fit_text {
 };
 #define FIT_LINE 4096u
 #define FIT_WORDS 64u
-/* The next line without its end, cut into a buffer of FIT_LINE. 1: there is one, 0: no more; and an
- * error when it is too long or no text. */
+#define FIT_LONG 2
+/* The next line without its end, in a buffer of FIT_LINE. 1: there is one, FIT_LONG: and more of it
+ * than there is room for, 0: no more; and an error when it is no text. */
 peal_status peal_fit_line(struct fit_text *text, char *line, int *got);
 /* Cuts a line in place at blanks. Gives the number of words, FIT_WORDS at most. */
 uint32_t peal_fit_words(char *line, char **word);
 int peal_fit_real(const char *word, double *out); /* plain decimals, with an exponent */
 int peal_fit_whole(const char *word, uint64_t *out);
+int peal_fit_is_head(const char *line); /* of columns between tabs */
 peal_status peal_fit_columns(struct fit_text *text, char *head);
+
+/* ---- fit_log.c: the line behind what launchers and logs put before it */
+char *peal_fit_content(char *line);
+
+/* ---- fit_about.c: what lines behind a # say */
+#define FIT_HOSTS 8192u
+struct fit_reader {
+    struct fit_text text;
+    uint32_t words; /* of the heading; 0: there has been none */
+    uint32_t time;  /* the column */
+    uint32_t again; /* of the time in place; 0: there is none */
+    int tail;       /* the heading's last column may be empty */
+    double rate;    /* the column is a bandwidth: MB/s for each of it; 0: it is a time */
+    double both;    /* of a bandwidth that is announced: of both directions together */
+    uint32_t tables;
+    uint32_t early; /* the line of a first row before any heading */
+    int told;       /* the ranks that have been told are of a table before */
+    uint32_t ranks;
+    uint32_t nodes;
+    uint64_t host[FIT_HOSTS];
+};
+/* The words behind the #. Errors: INPUT (a table whose times are not those of calls). */
+peal_status peal_fit_comment(struct fit_reader *r, char *const *word, uint32_t words);
+/* A command line that names its program: ./build/all_reduce_perf -b 8 -e 8G */
+void peal_fit_command(struct fit_reader *r, char *const *word, uint32_t words);
 
 /* ---- fit_solve.c: least squares of a few terms */
 struct fit_rows {

@@ -49,6 +49,20 @@ static uint32_t column_of(const char *name)
     return peal_streq(name, "time") ? TIME : COLUMNS;
 }
 
+/* Columns of a size; logs have tabs too. */
+int peal_fit_is_head(const char *line)
+{
+    static const char *const names[] = {"bytes", "size"};
+    for (int i = 0; i < 2; i++) {
+        size_t length = strlen(names[i]);
+        for (const char *at = strstr(line, names[i]); at; at = strstr(at + 1, names[i]))
+            if ((at == line || at[-1] == '\t') && strchr(line, '\t') &&
+                (at[length] == '\0' || at[length] == '\t'))
+                return 1;
+    }
+    return 0;
+}
+
 static peal_status wrong(const struct fit_text *text, const char *what, const char *cell)
 {
     return peal_fail_at(text->diag, PEAL_ERR_INPUT, text->path, text->line, 0, "%s '%.60s'", what,
@@ -153,7 +167,10 @@ peal_status peal_fit_columns(struct fit_text *text, char *head)
         PEAL_TRY(peal_fit_line(text, line, &got));
         if (!got)
             return PEAL_OK;
-        if (line[0] && line[0] != '#')
+        if (got == FIT_LONG)
+            return peal_fail_at(text->diag, PEAL_ERR_INPUT, text->path, text->line, 0,
+                                "a line of more than %u bytes", FIT_LINE - 1);
+        if (line[strspn(line, " \t")] && line[0] != '#')
             PEAL_TRY(read_row(text, &columns, line));
     }
 }

@@ -2,206 +2,103 @@
 /*
  * Tables that programs print: nccl-tests, rccl-tests and peal bench (a heading with size and time
  * behind a #), the OSU micro-benchmarks (Size and Latency or Bandwidth). Lines around them, which
- * logs are full of, are passed over; a line that begins with a size has to be a row.
+ * logs are full of, are passed over; a line that begins with two numbers has to be a row.
  */
 #include "fit.h"
 
 #include <string.h>
 
-struct reader {
-    struct fit_text text;
-    uint32_t words; /* of the heading; 0: there has been none */
-    uint32_t time;  /* the column */
-    int tail;       /* the heading's last column may be empty */
-    int rate;       /* the column is MB/s */
-    uint32_t ranks; /* lines "# Rank" since the last heading */
-    uint32_t nodes;
-    char host[64][64];
-    uint32_t tables;
-};
-
-/* ---- what lines behind a # say */
-
-static void start_table(struct reader *r)
-{
-    peal_series_info *info = &r->text.info;
-    peal_copy_text(info->name, sizeof info->name, r->text.path);
-    size_t used = strlen(info->name);
-    if (r->tables++ && used + 12 < sizeof info->name) {
-        uint32_t line = r->text.line;
-        char digits[12], *at = digits + sizeof digits - 1;
-        *at = '\0';
-        for (; line; line /= 10)
-            *--at = (char)('0' + line % 10);
-        info->name[used] = ':';
-        peal_copy_text(info->name + used + 1, sizeof info->name - used - 1, at);
-    }
-    if (r->ranks) {
-        info->ranks = r->ranks;
-        info->nodes = r->nodes;
-    }
-}
-
-/* "# Rank 0 Group 0 Pid 12 on host device 0 ..." */
-static void take_rank(struct reader *r, char *const *word, uint32_t words)
-{
-    r->ranks++;
-    for (uint32_t i = 2; i + 1 < words; i++) {
-        if (!peal_streq(word[i], "on"))
-            continue;
-        uint32_t n = 0;
-        while (n < r->nodes && n < 64 && strncmp(r->host[n], word[i + 1], 63) != 0)
-            n++;
-        if (n == r->nodes && n < 64)
-            peal_copy_text(r->host[r->nodes++], sizeof r->host[0], word[i + 1]);
-        return;
-    }
-}
-
-/* all_reduce_perf, Allreduce, alltoall: the same but for the letters in between. */
-static int names(const char *word, const char *collective)
-{
-    for (; *word && *collective; word++) {
-        char c = *word >= 'A' && *word <= 'Z' ? (char)(*word + 32) : *word;
-        if (c == '_' || c == '-')
-            continue;
-        while (*collective == '-' || *collective == '_')
-            collective++;
-        if (c != *collective++)
-            return 0;
-    }
-    return !*collective && (!*word || strncmp(word, "_perf", 5) == 0 || *word == ',');
-}
-
-static void take_collective(struct reader *r, const char *word)
-{
-    for (int c = 0; c < PEAL_COLLECTIVE_COUNT; c++)
-        if (names(word, peal_collective_name((peal_collective)c))) {
-            r->text.info.collective = (peal_collective)c;
-            r->text.info.has_collective = 1;
-        }
-}
-
-static int has(char *const *word, uint32_t words, const char *what, uint32_t *at)
-{
-    for (uint32_t i = 0; i < words; i++)
-        if (strncmp(word[i], what, strlen(what)) == 0) {
-            *at = i;
-            return 1;
-        }
-    return 0;
-}
-
-/* "peal 0.1.0, allreduce by 8 threads, ..." */
-static void take_peal(struct reader *r, char *const *word, uint32_t words)
-{
-    uint64_t ranks = 0;
-    uint32_t by;
-    memset(&r->text.info, 0, sizeof r->text.info);
-    take_collective(r, word[2]);
-    if (has(word, words, "by", &by) && by + 1 < words && peal_fit_whole(word[by + 1], &ranks) &&
-        ranks <= UINT32_MAX)
-        r->text.info.ranks = (uint32_t)ranks;
-    r->text.info.nodes = 1;
-    r->text.info.link = PEAL_LINK_SHM;
-    r->text.info.has_link = 1;
-}
-
-/* The words behind the #. */
-static void take_comment(struct reader *r, char *const *word, uint32_t words)
-{
-    uint32_t at;
-    if (!words)
-        return;
-    if (peal_streq(word[0], "size") && has(word, words, "time", &r->time)) {
-        r->words = words;
-        r->rate = 0;
-        r->tail = peal_streq(word[words - 1], "algorithm");
-        start_table(r);
-    } else if (peal_streq(word[0], "Size") && words > 1) {
-        r->words = 2;
-        r->time = 1;
-        r->tail = 1; /* --full has more columns */
-        r->rate = has(word, words, "Bandwidth", &at);
-        start_table(r);
-    } else if (peal_streq(word[0], "Rank") && words > 2) {
-        take_rank(r, word, words);
-    } else if (peal_streq(word[0], "OSU") && words > 2) {
-        memset(&r->text.info, 0, sizeof r->text.info);
-        r->ranks = r->nodes = 0;
-        take_collective(r, word[2]);
-    } else if (peal_streq(word[0], "peal") && words > 3) {
-        take_peal(r, word, words);
-    } else if (has(word, words, "starting:", &at) && at + 1 < words) {
-        take_collective(r, word[at + 1]);
-    }
-}
-
 /* ---- rows */
 
-static peal_status bad(const struct reader *r, const char *what, const char *word)
+static peal_status bad(const struct fit_reader *r, const char *what, const char *word)
 {
     return peal_fail_at(r->text.diag, PEAL_ERR_INPUT, r->text.path, r->text.line, 0, "%s '%.60s'",
                         what, word);
 }
 
-/* Cells may be empty (the operation of an allgather): then the columns count from the end. */
-static peal_status take_row(struct reader *r, char *const *word, uint32_t words)
+/* Cells may be empty (the operation of an allgather): then the columns count from the end. Where
+ * one of both placements was not measured, the other stands in the place of the first. */
+static uint32_t time_at(const struct fit_reader *r, char *const *word, uint32_t words)
+{
+    uint32_t both = r->again ? r->again - r->time : 0;
+    uint32_t gone = words < r->words ? r->words - words : 0;
+    if (gone == 1 && r->tail)
+        gone = 0;
+    if (both && gone >= both)
+        gone -= both;
+    uint32_t at = gone < r->time ? r->time - gone : 0;
+    return both && at + both < words && peal_streq(word[at], "N/A") ? at + both : at;
+}
+
+static peal_status take_row(struct fit_reader *r, char *const *word, uint32_t words)
 {
     peal_point point = {0};
-    uint32_t at = r->time;
-    if (words < r->words && !(r->tail && words + 1 >= r->words))
-        at = r->words - words <= r->time ? r->time - (r->words - words) : 0;
+    uint32_t at = time_at(r, word, words);
     if (!at || at >= words)
         return bad(r, "a row that is too short:", word[0]);
     if (!peal_fit_whole(word[0], &point.bytes))
         return bad(r, "no size in bytes:", word[0]);
     if (!peal_fit_real(word[at], &point.time_us))
-        return bad(r, r->rate ? "no bandwidth in MB/s:" : "no time in microseconds:", word[at]);
+        return bad(r, r->rate > 0 ? "no bandwidth in MB/s:" : "no time in microseconds:", word[at]);
     if (!point.bytes)
         return PEAL_OK; /* nccl-tests print a row of nothing where a size is too small */
     if (!(point.time_us > 0))
         return bad(r, "a time of nothing:", word[at]);
-    if (r->rate)
-        point.time_us = (double)point.bytes / point.time_us;
+    if (r->rate > 0)
+        point.time_us = (double)point.bytes / (r->rate * point.time_us);
     r->text.info.size = sizeof r->text.info;
     return peal_fit_add(r->text.set, &r->text.info, &point, r->text.line);
 }
 
-static int all_digits(const char *word)
+/* "8 processes started" is none. */
+static int is_row(char *const *word, uint32_t words)
 {
-    return *word && word[strspn(word, "0123456789")] == '\0';
+    if (!words || word[0][strspn(word[0], "0123456789")] != '\0')
+        return 0;
+    return words == 1 || strchr("+-.0123456789", *word[1]) || peal_streq(word[1], "nan") ||
+           peal_streq(word[1], "inf");
 }
 
-static peal_status take_line(struct reader *r, char *line)
+static peal_status take_line(struct fit_reader *r, char *line)
 {
     char *word[FIT_WORDS];
-    uint32_t words;
-    if (!r->words && line[0] != '#' && strchr(line, '\t') &&
-        (strstr(line, "bytes") || strstr(line, "size")))
+    if (!r->words && peal_fit_is_head(line))
         return peal_fit_columns(&r->text, line);
-    if (line[0] == '#') {
-        words = peal_fit_words(line + 1, word);
-        take_comment(r, word, words);
+    line = peal_fit_content(line);
+    if (line[0] == '#')
+        return peal_fit_comment(r, word, peal_fit_words(line + 1, word));
+    uint32_t words = peal_fit_words(line, word);
+    if (!is_row(word, words)) {
+        peal_fit_command(r, word, words);
         return PEAL_OK;
     }
-    words = peal_fit_words(line, word);
-    if (!words || !all_digits(word[0]))
-        return PEAL_OK;
-    if (!r->words)
-        return bad(r, "a row before any heading:", word[0]);
-    return take_row(r, word, words);
+    if (r->words)
+        return take_row(r, word, words);
+    if (!r->early)
+        r->early = r->text.line;
+    return PEAL_OK;
 }
 
-static peal_status read_all(struct reader *r)
+/* What Windows puts before a text. */
+static void skip_mark(struct fit_text *text)
+{
+    if (text->bytes >= 3 && memcmp(text->data, "\xef\xbb\xbf", 3) == 0)
+        text->at = 3;
+}
+
+static peal_status read_all(struct fit_reader *r)
 {
     char line[FIT_LINE];
     int got = 1;
+    skip_mark(&r->text);
     while (got) {
         PEAL_TRY(peal_fit_line(&r->text, line, &got));
-        if (got)
+        if (got == 1) /* no row is so long */
             PEAL_TRY(take_line(r, line));
     }
+    if (!r->text.set->count && r->early)
+        return peal_fail_at(r->text.diag, PEAL_ERR_INPUT, r->text.path, r->early, 0,
+                            "a row before any heading");
     if (!r->text.set->count)
         return peal_fail_at(r->text.diag, PEAL_ERR_INPUT, r->text.path, 0, 0,
                             "no table of measured times (nccl-tests, OSU, peal bench, or columns "
@@ -222,7 +119,7 @@ static peal_status append(struct peal_measured *to, struct peal_measured *from)
     return PEAL_OK;
 }
 
-static peal_status explain(const struct reader *r, peal_status status)
+static peal_status explain(const struct fit_reader *r, peal_status status)
 {
     if (status == PEAL_ERR_MEMORY)
         return peal_fail(r->text.diag, status, "out of memory while reading measurements");
@@ -239,11 +136,12 @@ peal_status peal_measured_read(peal_measured *measured, const char *data, size_t
     if (!measured || (!data && bytes))
         return peal_fail(diag, PEAL_ERR_ARG, "peal_measured_read: a required argument is missing");
     struct peal_measured fresh = {.ctx = measured->ctx};
-    struct reader *r = peal_calloc(measured->ctx, 1, sizeof *r);
+    struct fit_reader *r = peal_calloc(measured->ctx, 1, sizeof *r);
     if (!r)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory while reading measurements");
     r->text = (struct fit_text){.data = data, .bytes = bytes, .diag = diag, .set = &fresh};
     r->text.path = path && *path ? path : "table";
+    r->both = 1;
     peal_status status = read_all(r);
     if (status == PEAL_OK)
         status = append(measured, &fresh);

@@ -123,3 +123,23 @@ peal_status peal_measured_get(const peal_measured *measured, uint32_t index, pea
         *points_out = measured->series[index].point;
     return peal_export(info, &measured->series[index].info, sizeof *info);
 }
+
+peal_status peal_measured_whole(peal_measured *measured, uint32_t index, uint32_t ranks,
+                                peal_diag *diag)
+{
+    if (!measured || index >= measured->count || !ranks)
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "peal_measured_whole: an argument is missing or wrong");
+    struct fit_series *series = &measured->series[index];
+    if (!series->info.of_blocks)
+        return PEAL_OK;
+    for (uint32_t i = 0; i < series->info.points; i++)
+        if (series->point[i].bytes > UINT64_MAX / ranks)
+            return peal_fail(diag, PEAL_ERR_LIMIT, "%s: blocks that are too large for %lu ranks",
+                             series->info.name, (unsigned long)ranks);
+    for (uint32_t i = 0; i < series->info.points; i++)
+        series->point[i].bytes *= ranks;
+    series->info.of_blocks = 0;
+    series->info.ranks = ranks;
+    return PEAL_OK;
+}

@@ -18,12 +18,13 @@ peal_status peal_fit_line(struct fit_text *text, char *line, int *got)
     text->line++;
     if (length > 0 && from[length - 1] == '\r')
         length--;
-    if (length >= FIT_LINE)
-        return peal_fail_at(text->diag, PEAL_ERR_INPUT, text->path, text->line, 0,
-                            "a line of more than %u bytes", FIT_LINE - 1);
+    if (length >= FIT_LINE) {
+        length = FIT_LINE - 1;
+        *got = FIT_LONG;
+    }
     if (memchr(from, '\0', length))
         return peal_fail_at(text->diag, PEAL_ERR_INPUT, text->path, text->line, 0,
-                            "a zero byte: no text");
+                            "a zero byte: no text, or not in UTF-8");
     memcpy(line, from, length);
     line[length] = '\0';
     return PEAL_OK;

@@ -266,11 +266,14 @@ struct sim_name {
 
 struct sim_port { /* of a switch */
     uint32_t name;
-    uint32_t senders; /* hosts' ports that fed it when it was deepest */
-    uint32_t victims; /* transfers that stopping them would have stopped */
-    uint32_t victim;  /* where the first of them went */
+    uint32_t first_sender; /* in port_names: hosts' ports that filled it */
+    uint32_t senders;
+    uint32_t first_innocent; /* in port_names: ports that stopping them would have starved */
+    uint32_t innocents;
+    uint32_t victims; /* transfers to those */
     double depth;     /* bytes */
-    uint64_t when;
+    uint64_t since;   /* it filled from then on */
+    uint64_t when;    /* until it was deepest */
 };
 
 /* Memory that begins with a line of the cache: of what is looked at out of order, so that each
@@ -359,7 +362,8 @@ struct peal_sim {
     uint32_t nused;
     struct sim_port *port;
     uint32_t ports, port_capacity;
-    uint32_t *by_start; /* all records */
+    struct sim_vector32 port_names; /* resources */
+    uint32_t *by_start;             /* all records */
     uint32_t records_sorted;
 };
 

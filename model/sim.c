@@ -188,6 +188,7 @@ void peal_sim_destroy(peal_sim *sim)
     free_vector(sim, &sim->done_order);
     free_vector(sim, &sim->pool);
     free_vector(sim, &sim->path_back);
+    free_vector(sim, &sim->port_names);
     peal_ctx *ctx = sim->ctx;
     peal_free(ctx, sim, sizeof *sim);
 }

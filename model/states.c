@@ -24,6 +24,9 @@ struct states {
     uint64_t *region_first;
     uint64_t slots;
     uint64_t chunks; /* cells of `in` */
+    uint64_t tiles;  /* of chunks that are sums, and of these those that are whole somewhere */
+    uint64_t whole;
+    uint8_t *seen; /* of (chunk, tile): it is one of those */
 };
 
 static struct cell *cell_of(const struct states *s, const struct plan_operand *operand,
@@ -110,6 +113,40 @@ static void put_slot(const struct states *s, const struct plan_step *step,
     peal_buf_str(&s->emit->buf, "\n");
 }
 
+/* Whether a rank has all of what that chunk is a sum of. */
+static int is_right(const struct states *s, uint32_t chunk, const struct cell *cell)
+{
+    const struct peal_plan *plan = s->sim->plan;
+    uint64_t wanted = 0;
+    for (uint32_t r = 0; r < plan->nranks; r++)
+        if (peal_plan_adds(plan, chunk) ? peal_plan_holds(plan, r, PLAN_BUF_IN, chunk)
+                                        : r == peal_plan_origin(plan, chunk))
+            wanted |= 1ull << r;
+    return cell->ranks == wanted && !cell->wrong;
+}
+
+/* Of an allreduce: whether that tile is one more that is whole somewhere. */
+static void look_for_whole(struct states *s, uint32_t rank, uint32_t chunk, uint32_t trip)
+{
+    uint64_t tile = (uint64_t)chunk * s->sim->trips + trip;
+    const struct cell *cell =
+        &s->out[((uint64_t)rank * s->sim->plan->nchunks + chunk) * s->sim->trips + trip];
+    if (!s->tiles || s->seen[tile] || !is_right(s, chunk, cell))
+        return;
+    s->seen[tile] = 1;
+    s->whole++;
+}
+
+/* Where its reduction ends, and what follows only moves sums. */
+static void tell_whole(struct states *s, uint64_t before)
+{
+    if (s->whole > before && s->whole == s->tiles)
+        peal_buf_str(
+            &s->emit->buf,
+            "-- every chunk is a whole sum at one rank at least: reduced (reduce-scatter); "
+            "what follows hands sums on (allgather)\n");
+}
+
 static void put_record(struct states *s, const struct sim_record *record)
 {
     const struct sim_lane *lane = &s->sim->lane[record->lane];
@@ -117,6 +154,7 @@ static void put_record(struct states *s, const struct sim_record *record)
     const struct plan_step *step = &program->steps[record->step];
     const struct plan_operand *operands = &program->operands[step->operands];
     struct peal_buf *buf = &s->emit->buf;
+    uint64_t whole = s->whole;
     for (uint32_t nth = 0; nth <= step->more; nth++)
         apply(s, program, step, nth, record->trip);
     peal_buf_fmt(buf, "%llu.%03llu us  rank %u lane %u",
@@ -131,26 +169,18 @@ static void put_record(struct states *s, const struct sim_record *record)
         const struct plan_operand *to = &operands[i];
         if (to->buffer == PLAN_BUF_OUT) {
             put_rank(s, to->rank, record->trip);
+            for (uint32_t nth = 0; nth <= step->more; nth++)
+                look_for_whole(s, to->rank, step->chunk + nth * step->stride, record->trip);
             continue;
         }
         for (uint32_t nth = 0; nth <= step->more; nth++)
             put_slot(s, step, to, nth, record->trip);
     }
+    tell_whole(s, whole);
     peal_emit_pass(s->emit);
 }
 
 /* ---- the end: what every rank should hold */
-
-static int is_right(const struct states *s, uint32_t chunk, const struct cell *cell)
-{
-    const struct peal_plan *plan = s->sim->plan;
-    uint64_t wanted = 0;
-    for (uint32_t r = 0; r < plan->nranks; r++)
-        if (peal_plan_adds(plan, chunk) ? peal_plan_holds(plan, r, PLAN_BUF_IN, chunk)
-                                        : r == peal_plan_origin(plan, chunk))
-            wanted |= 1ull << r;
-    return cell->ranks == wanted && !cell->wrong;
-}
 
 static void put_end(const struct states *s)
 {
@@ -171,6 +201,19 @@ static void put_end(const struct states *s)
                  (unsigned long long)right, (unsigned long long)wrong);
 }
 
+/* The tiles of an allreduce; of other collectives there is nothing to look for. */
+static int open_whole(struct states *s)
+{
+    const struct peal_plan *plan = s->sim->plan;
+    if (plan->collective != PEAL_ALLREDUCE)
+        return 1;
+    s->seen = peal_calloc(s->sim->ctx, (size_t)plan->nchunks * s->sim->trips, 1);
+    for (uint32_t c = 0; c < plan->nchunks; c++)
+        for (uint32_t t = 0; t < s->sim->trips; t++)
+            s->tiles += peal_sim_tile(s->sim, c, t) > 0;
+    return s->seen != NULL;
+}
+
 static int open_states(struct states *s)
 {
     const struct peal_plan *plan = s->sim->plan;
@@ -187,7 +230,7 @@ static int open_states(struct states *s)
     s->in = peal_calloc(s->sim->ctx, (size_t)s->chunks, sizeof *s->in);
     s->out = peal_calloc(s->sim->ctx, (size_t)s->chunks, sizeof *s->out);
     s->slot = peal_calloc(s->sim->ctx, (size_t)s->slots * plan->nranks, sizeof *s->slot);
-    if (s->in && s->out && s->slot && s->region_first)
+    if (s->in && s->out && s->slot && s->region_first && open_whole(s))
         return 1;
     s->emit->status = PEAL_ERR_MEMORY;
     return 0;
@@ -202,18 +245,70 @@ static void give_inputs(const struct states *s)
                 s->in[((uint64_t)r * plan->nchunks + c) * s->sim->trips + t].ranks = 1ull << r;
 }
 
+static void put_head(const struct states *s)
+{
+    const struct peal_plan *plan = s->sim->plan;
+    peal_buf_fmt(
+        &s->emit->buf,
+        "%s of %llu bytes by %u ranks, %s: %u chunks, c0 to c%u; rank r gives r + 1\n"
+        "c3{0,2}=4: of chunk 3 what ranks 0 and 2 gave, added up; s0[1] a slot, in and out "
+        "the buffers\n",
+        peal_collective_name(plan->collective), (unsigned long long)s->sim->bytes, plan->nranks,
+        plan->algorithm, plan->nchunks, plan->nchunks - 1);
+}
+
+/* Those that end together by rank, but what takes no time behind what it follows. */
+static int comes_before(const struct peal_sim *sim, uint32_t a, uint32_t b)
+{
+    const struct sim_record *x = &sim->record[a], *y = &sim->record[b];
+    int x_takes = x->end > x->begin, y_takes = y->end > y->begin;
+    if (x_takes != y_takes)
+        return x_takes;
+    return x_takes && sim->lane[x->lane].rank < sim->lane[y->lane].rank;
+}
+
+static void sort_together(const struct peal_sim *sim, uint32_t *at, uint32_t count)
+{
+    for (uint32_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && sim->record[at[to]].end == sim->record[at[from]].end;
+             to++)
+            for (uint32_t i = to; i > from && comes_before(sim, at[i], at[i - 1]); i--) {
+                uint32_t other = at[i];
+                at[i] = at[i - 1];
+                at[i - 1] = other;
+            }
+    }
+}
+
+static void put_records(struct states *s)
+{
+    const struct sim_vector32 *done = &s->sim->done_order;
+    uint32_t *at = peal_calloc(s->sim->ctx, (size_t)done->count + 1, sizeof *at);
+    if (!at) {
+        s->emit->status = PEAL_ERR_MEMORY;
+        return;
+    }
+    for (uint32_t i = 0; i < done->count; i++)
+        at[i] = done->at[i];
+    sort_together(s->sim, at, done->count);
+    put_head(s);
+    for (uint32_t i = 0; i < done->count && s->emit->status == PEAL_OK; i++)
+        put_record(s, &s->sim->record[at[i]]);
+    put_end(s);
+    peal_free(s->sim->ctx, at, ((size_t)done->count + 1) * sizeof *at);
+}
+
 void peal_states_emit(const struct peal_sim *sim, struct emit *emit)
 {
     struct states s = {.sim = sim, .emit = emit};
     const struct peal_plan *plan = sim->plan;
     if (open_states(&s)) {
         give_inputs(&s);
-        for (uint32_t i = 0; i < sim->done_order.count && emit->status == PEAL_OK; i++)
-            put_record(&s, &sim->record[sim->done_order.at[i]]);
-        put_end(&s);
+        put_records(&s);
     }
     peal_free(sim->ctx, s.region_first, ((size_t)plan->nregions + 1) * sizeof(uint64_t));
     peal_free(sim->ctx, s.in, (size_t)s.chunks * sizeof *s.in);
     peal_free(sim->ctx, s.out, (size_t)s.chunks * sizeof *s.out);
+    peal_free(sim->ctx, s.seen, (size_t)plan->nchunks * sim->trips);
     peal_free(sim->ctx, s.slot, (size_t)s.slots * plan->nranks * sizeof *s.slot);
 }

@@ -889,14 +889,20 @@ typedef struct peal_sim_port {
     const char *resource;
     double depth_bytes; /* the deepest its queue was */
     double at_us;
-    uint32_t senders;  /* hosts' ports that fed it then */
+    uint32_t senders;  /* hosts' ports that filled it up to that */
     int overrun;       /* 1: deeper than the buffer */
     uint32_t innocent; /* overrun: transfers to other ports that PFC would have stopped too */
     const char *innocent_first; /* where the first of them went; "" none */
+    uint32_t innocent_ports;    /* how many ports they went to */
 } peal_sim_port;
 /* Ports of switches, when buffer_bytes was given: what was offered to each above its rate. */
 PEAL_API PEAL_CHECK peal_status peal_sim_port_get(const peal_sim *sim, uint32_t index,
                                                   peal_sim_port *info);
+/* The hosts' ports that filled one, and the innocent ones. Errors: ARG. */
+PEAL_API PEAL_CHECK peal_status peal_sim_port_sender(const peal_sim *sim, uint32_t port,
+                                                     uint32_t index, const char **name_out);
+PEAL_API PEAL_CHECK peal_status peal_sim_port_innocent(const peal_sim *sim, uint32_t port,
+                                                       uint32_t index, const char **name_out);
 
 /* Writes a simulation that has kept everything: "trace", the timeline for Chrome's and Perfetto's
  * viewers; "flows", a graph of flows for other simulators (peal.flows/1); "steps", every transfer
@@ -938,22 +944,25 @@ typedef struct peal_model {
     uint32_t top_k;         /* experts a token goes to; 0 means 2 */
     uint32_t moe_layers;    /* layers with experts; 0 means all */
     uint32_t expert_hidden; /* an expert is three matrices of hidden x this */
+    uint32_t kv_hidden;     /* width of keys, and of values; 0 means hidden */
 } peal_model;
 /* clang-format off */
-#define PEAL_MODEL_INIT {sizeof(peal_model), {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PEAL_MODEL_INIT {sizeof(peal_model), {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 /* Known models, 0, 1, ...; ERR_ARG past the last. Any thread. */
 PEAL_API PEAL_CHECK peal_status peal_model_preset(uint32_t index, peal_model *model);
 
-/* How the model is split. Rank t + tp * (d + dp * p) of the fabric is tensor-parallel place t of
- * replica d's stage p; the experts of a layer are spread over ep replicas in a row. */
+/* How the model is split. Rank t + tp * (c + C * (d + dp * p)) of the fabric is tensor-parallel
+ * place t of part c of replica d's sequences in stage p, C = sp / tp; the experts of a layer are
+ * spread over ep replicas, or parts of them, in a row. */
 typedef struct peal_estimate_params {
     size_t size;
     uint32_t tp; /* 0 means 1, as of pp, ep and sp */
     uint32_t dp; /* 0: as many replicas as the fabric has room for */
     uint32_t pp;
-    uint32_t ep;       /* divides dp and the experts */
-    uint32_t sp;       /* tp: allgather and reduce-scatter in the place of tp's allreduce; or 1 */
+    uint32_t ep; /* divides C * dp and the experts */
+    uint32_t sp; /* tp: allgather and reduce-scatter in the place of tp's allreduce; a multiple
+                    of tp: sequences are cut further, into C parts; or 1 */
     int full_gradient; /* 1: dp moves all parameters' gradients, though tp, pp and ep cut them */
     uint32_t zero;     /* 0: allreduce of gradients; 1, 2: reduce-scatter, and an allgather of
                           parameters; 3: two of those */
@@ -1087,6 +1096,7 @@ typedef struct peal_series_info {
     peal_link_class link;
     uint32_t points;
     uint32_t line; /* of the first one */
+    int of_blocks; /* sizes are those of one block, as OSU counts them, not of all blocks */
 } peal_series_info;
 
 /* An empty set. Errors: ARG, MEMORY. */
@@ -1108,6 +1118,11 @@ PEAL_API uint32_t peal_measured_count(const peal_measured *measured);
 PEAL_API PEAL_CHECK peal_status peal_measured_get(const peal_measured *measured, uint32_t index,
                                                   peal_series_info *info,
                                                   const peal_point **points_out);
+
+/* Sizes of blocks times the number of ranks: those that peal counts. A series that has them is left
+ * as it is. Errors: ARG, LIMIT. */
+PEAL_API PEAL_CHECK peal_status peal_measured_whole(peal_measured *measured, uint32_t index,
+                                                    uint32_t ranks, peal_diag *diag);
 
 #define PEAL_FIT_SEGMENTS 4
 

@@ -57,6 +57,14 @@ cp out first
 expect 0 "$PEAL" estimate "$two" --model mixtral-8x7b,seq=4096,batch=4,micro=4 --tp 2 --sp 2 --pp 2 --ep 2 --zero 3 --bucket 256M --json
 expect_same first out
 
+# Sequences in more parts than tensor parallelism makes: keys and values meet again.
+expect 0 "$PEAL" estimate "$two" --model llama-3-8b --tp 4 --sp 8 --scale 8,16 --bucket 1G --json
+expect_json 'j["ranks"] == 16 and j["split"]["dp"] == 2 and [p["dp"] for p in j["scale"]] == [1, 2]'
+expect_json '[(a["collective"], a["ranks"], a["calls"], a["bytes"]) for a in j["axes"] if a["axis"] == "cp"] == [(c, 2, 32, 2 * 8192 * 1024 * 2 // 4) for c in ("allgather", "reduce-scatter")]'
+expect_json 'next(a["ranks"] for a in j["axes"] if a["axis"] == "dp") == 4'
+expect 2 "$PEAL" estimate "$two" --tp 4 --sp 6
+expect_err 'a multiple of them'
+
 # Why 800G does not help a token of decoding, and a shorter start-up does.
 expect 0 "$PEAL" estimate "$two" --tp 16 --swap net=800
 expect_out '^token: tp allreduce, a call .* start-ups$'

@@ -63,6 +63,27 @@ expect 0 "$PEAL" fit "$seeds/nccl.txt" "$seeds/osu.txt" --json
 expect_json '[s["sizes"] for s in j["series"]] == [4, 4, 2]'
 expect 0 "$PEAL" fit - --json <"$seeds/osu.txt"
 
+# What nccl-tests write as JSON; blocks, whose number is the command line's to say.
+cat >nccl.json <<'EOF'
+{"version": 1, "args": ["./build/all_reduce_perf", "-b", "8"],
+ "config": {"devices": [{"rank": 0, "hostname": "a"}, {"rank": 1, "hostname": "b"}]},
+ "results": [{"size": 8, "out_of_place": {"time": 12.5}, "in_place": {"time": 13.0}},
+             {"size": 1048576, "out_of_place": null, "in_place": {"time": 130.0}}]}
+EOF
+expect 0 "$PEAL" fit nccl.json --json
+expect_json '(lambda s: (s["collective"], s["ranks"], s["nodes"]))(j["series"][0]) == ("allreduce", 2, 2)'
+expect_json '[p["time_us"] for p in j["series"][0]["points"]] == [12.5, 130]'
+sed -i 's/"out_of_place": null, "in_place": {"time": 130.0}/"out_of_place": {"cpu_time": 1}/' nccl.json
+expect 3 "$PEAL" fit nccl.json
+expect_err 'nccl.json:1: error: result 1: no size, or no time'
+printf '# OSU MPI Allgather Latency Test v7.3\n# Size Avg Latency(us)\n1024 20\n1048576 400\n' >osu.txt
+expect 0 "$PEAL" fit osu.txt --json
+expect_err 'sizes are those of a block'
+expect 0 "$PEAL" fit osu.txt --ranks 8 --json
+expect_json '[p["bytes"] for p in j["series"][0]["points"]] == [8192, 8388608]'
+expect 0 "$PEAL" compare "$two" osu.txt --json
+expect_json '[s["bytes"] for s in j["sizes"]] == [16384, 16777216]'
+
 # This machine.
 expect 0 "$PEAL" fit --measure --sizes 4:64K
 expect_out '^loopback TCP: 15 sizes'
@@ -134,9 +155,24 @@ expect 0 "$PEAL" compare "$two" floor.tsv --json
 expect_json 'j["sizes"][0]["loss"] == "latency" and j["sizes"][-1]["loss"] == "none" and j["missing_nics"] == 0'
 made bump.tsv 't * (3 if 1 << 18 <= b <= 1 << 22 else 1)'
 expect 0 "$PEAL" compare "$two" bump.tsv --json
-expect_json 'j["wrong_algorithm"] == [{"min_bytes": 1 << 18, "max_bytes": 1 << 22}]'
+expect_json 'j["wrong_algorithm"] == [{"min_bytes": 1 << 18, "max_bytes": 1 << 22, "as_if": None}]'
 expect 0 "$PEAL" compare "$two" bump.tsv
 expect_out '^- 256K to 4M: slower than the sizes on both sides'
+made slower.tsv 't * 1.1'
+expect 0 "$PEAL" compare "$two" slower.tsv
+expect_out '^- all sizes alike: 1.10 times the prediction'
+grep -q 'missing' out && die "a NIC is missing where all is slower alike"
+expect 0 "$PEAL" compare "$two" slower.tsv --json
+expect_json '1.09 < j["alike_ratio"] < 1.11 and j["missing_nics"] == 0'
+# What another algorithm takes, in a range and from there on: it is named.
+expect 0 "$PEAL" compare "$two" ones.tsv -a ring --json
+cp out forced.json
+ring='{s["bytes"]: s["predicted_us"] for s in json.load(open("forced.json"))["sizes"]}[b]'
+made ring.tsv "$ring if 1 << 16 <= b <= 1 << 22 else t"
+expect 0 "$PEAL" compare "$two" ring.tsv --json
+expect_json 'j["wrong_algorithm"] == [{"min_bytes": 1 << 16, "max_bytes": 1 << 22, "as_if": "ring"}]'
+expect 0 "$PEAL" compare "$two" ring.tsv
+expect_out '^- 64K to 4M: the wrong algorithm: the times are those of ring \(peal plans '
 expect 2 "$PEAL" compare "$two"
 expect 2 "$PEAL" compare "$two" "$seeds/osu.txt" --series nothing
 expect 3 "$PEAL" compare "$h100" two.tsv

@@ -47,6 +47,10 @@ expect_out '>rail7<'
 page "$topologies/dgx1-v100.xml" -c broadcast -b 1M
 [ "$(grep -c '<title>gpu[0-7] - gpu[0-7], ' out)" = 16 ] || die "not the 16 pairs that are joined"
 
+# No two algorithms have one colour.
+[ "$(grep -oE -- '--s[0-9]+:' out | sort -u | wc -l)" -ge \
+    "$(grep -c '^ALGORITHM(' "$PEAL_SOURCE/compiler/algorithms.def")" ] || die "colours are used twice"
+
 page host:3 -c allreduce -b 8:64K --at 4K
 expect_out '>rank2<'
 page "$topologies/dgx-h100.xml" -c allreduce -b 1M --model llama-3-70b --tp 4
@@ -98,3 +102,9 @@ svg plan.svg
 [ "$(grep -c '^<text[^>]*>\(allreduce\|alltoall\), 8 ranks<' plan.svg)" = 2 ] || die "not both collectives"
 grep -q '<text[^>]*>lower bound<' plan.svg || die "no colour is named"
 expect 2 "$PEAL" topo detect --svg x.svg
+
+# A plan of many ranks is drawn to its end: what the time is due to reaches it.
+expect 0 "$PEAL" report "$topologies/cluster-h100-16.xml" -c allreduce -b 1M
+grep -oE '<rect class="(move|transfer)" x="[0-9.]+" y="[0-9.]+" width="[0-9.]+"' out |
+    awk -F'"' '$4 + $8 > end {end = $4 + $8} END {exit end > 950 ? 0 : 1}' ||
+    die "the timeline stops before the end"

@@ -66,6 +66,13 @@ expect_out 'put c0: in\[0\] -> r1.s0\[0\]'
 expect_out 'rank 1 s0\[1\]: c3\{0,3\}=5$'
 expect_out 'at the end: 16 tiles right, 0 wrong'
 [ "$(grep -c ' us  rank' out)" = 24 ] || die "not 2 * (N - 1) * N transfers"
+expect_out '^allreduce of 4096 bytes by 4 ranks, ring: 4 chunks, c0 to c3; rank r gives r \+ 1$'
+# Those that end together stand by rank; the N-th step of each is its last fold, which it hands on.
+awk '/ us  rank/ {print $4; if (++n % 4 == 0) print "-"}
+     /^-- / {print n > "whole"}' out | tr '\n' ' ' >order
+[ "$(cat order)" = "0 1 2 3 - 0 1 2 3 - 0 1 2 3 - 0 1 2 3 - 0 1 2 3 - 0 1 2 3 - " ] ||
+    die "not in the order of ranks"
+[ "$(cat whole)" = 16 ] || die "not reduced after four steps"
 for collective in allreduce reduce-scatter allgather broadcast reduce scatter gather alltoall; do
     expect 0 "$PEAL" sim "$two" -c $collective --bytes 8M --step
     expect_out 'at the end: [1-9][0-9]* tiles right, 0 wrong'
@@ -93,6 +100,12 @@ expect_json '1.9 < j["time_us"] / j["healthy_us"] < 2.1'
 expect 0 "$PEAL" sim "$two" --bytes 64M --degrade 'h0/mlx5_0 tx=0'
 expect_out 'never ends: it crosses a dead link'
 expect_out 'stuck +rank [0-9]+, lane [0-9]+: '
+expect 0 "$PEAL" sim "$two" --bytes 64M --degrade 'h0/mlx5_0 tx=0' --json
+expect_json 'j["ends"] is False and j["time_us"] is None and j["stuck"]["text"] and j["links"] == []'
+expect 0 "$PEAL" plan "$h100" --bytes 64M --degrade 'gpu3>nvs0=0'
+expect_err 'warning: allreduce from 64M to 64M: no schedule avoids gpu3>nvs0, which is dead'
+expect 0 "$PEAL" plan "$two" --bytes 64M --degrade 'h0/mlx5_0 tx=0'
+[ ! -s err ] || die "a warning of a link that is avoided"
 expect 0 "$PEAL" plan "$two" --bytes 64M --json
 cp out healthy
 expect 0 "$PEAL" plan "$two" --bytes 64M --degrade 'h0/mlx5_0 tx=0.1,h0/mlx5_1 rx=0.1' --json
@@ -106,11 +119,23 @@ expect_err "no link 'gpu99>nvs0'"
 # Incast: several hosts' ports into one, and nobody else's fault.
 expect 0 "$PEAL" sim "$two" -c gather -a direct --incast 16 --bytes 64M --buffer 1M --json
 expect_json '[p["resource"] for p in j["ports"] if p["overrun"]] != []'
+expect_json 'next(set(p["sender_ports"]) for p in j["ports"] if p["resource"] == "h0/mlx5_0 rx") == {"h1/mlx5_%d tx" % i for i in range(8)}'
+expect 0 "$PEAL" sim "$two" -c gather -a direct --incast 16 --bytes 64M --buffer 1M
+expect_out '^queues at 2 of [0-9]+ switch ports$'
+expect_out '^h0/mlx5_0 rx +[0-9]+ .* yes +h1/mlx5_[0-7] tx, .* and 5 more'
 expect 0 "$PEAL" sim "$two" -c gather -a direct --incast 16 --bytes 64M --buffer 1G --json
 expect_json 'not any(p["overrun"] for p in j["ports"])'
 expect 0 "$PEAL" sim "$two" -c gather -a direct --bytes 64M --buffer 1M --json # one sender at a time
 expect_json 'not any(p["overrun"] for p in j["ports"])'
 expect 0 "$PEAL" sim "$two" -a ring --bytes 64M --buffer 4M --json
 expect_json 'not any(p["overrun"] for p in j["ports"])'
+# What one NIC sends its own switch port takes, however many transfers that is; of several that meet in
+# one port, those that they send elsewhere are held up.
+expect 0 "$PEAL" sim "$two" -a hierarchical --bytes 16M --buffer 1 --json
+expect_json 'max(p["depth_bytes"] for p in j["ports"]) < 1'
+expect 0 "$PEAL" sim "$two" -c alltoall -a bruck --bytes 16M --buffer 1K --json
+expect_json 'all(len(p["sender_ports"]) == p["senders"] > 1 for p in j["ports"] if p["overrun"])'
+expect_json 'any("rail6 down" in p["innocent_ports"] for p in j["ports"] if p["resource"] == "rail7 down")'
+expect_json 'all(p["resource"] not in p["innocent_ports"] for p in j["ports"])'
 expect 2 "$PEAL" sim "$two" --buffer 0
 echo ok

@@ -237,12 +237,53 @@ START_TEST(bucket_choice)
     ck_assert_int_eq(bucket[2].chosen, 1); /* 103.5 is within 1 % of 103, 105 is not */
     ck_assert_int_eq(bucket[0].chosen + bucket[1].chosen + bucket[3].chosen, 0);
     bucket[2].chosen = bucket[1].good = bucket[2].good = bucket[3].good = 0;
+    for (uint32_t i = 0; i < 4; i++)
+        bucket[i].first_share = 1; /* none is early */
     peal_estimate_choose(bucket, 4, 100);
     ck_assert_int_eq(bucket[0].chosen, 1);
+    bucket[0].chosen = 0;
+    for (uint32_t i = 0; i < 4; i++) /* start-ups are 60, 40, 20 and 10 % of a call */
+        bucket[i] = (peal_estimate_bucket){.bytes = i + 1,
+                                           .call_us = 100,
+                                           .alpha_us = i ? 80.0 / (1 << i) : 60,
+                                           .first_share = 0.1};
+    peal_estimate_choose(bucket, 4, 100);
+    ck_assert_int_eq(bucket[1].chosen, 1);
 }
 END_TEST
 
 /* ---- splits on a machine */
+
+/* tp 2, sequences in two further parts, pp 2 of 16 ranks: two replicas. A part is half of what tp
+ * moves and of compute; gradients are of four ranks. */
+START_TEST(parts_of_sequences)
+{
+    peal_estimate_params params = PEAL_ESTIMATE_PARAMS_INIT;
+    peal_estimate_info info = {.size = sizeof info};
+    peal_model model = text_model();
+    model.kv_hidden = 1024;
+    params.tp = params.pp = 2;
+    params.sp = 4;
+    params.bucket_bytes = 1ull << 40;
+    peal_fabric *fabric = load("examples/topologies/cluster-h100-2.xml");
+    peal_estimate *e = make(fabric, &model, &params);
+    ck_assert_int_eq(peal_estimate_get(e, &info), PEAL_OK);
+    ck_assert(info.ranks == 16 && info.dp == 2);
+    peal_estimate_axis sp = axis_of(e, "sp", 0), cp = axis_of(e, "cp", 0), pp = axis_of(e, "pp", 0);
+    peal_estimate_axis dp = axis_of(e, "dp", 0);
+    ck_assert(sp.ranks == 2 && sp.bytes == peal_estimate_activation(&model) / 2);
+    ck_assert(cp.ranks == 2 && cp.calls == 40 && cp.bytes == 2ull * 2 * 4096 * 1024 * 2 / 2);
+    ck_assert(pp.ranks == 2 && pp.bytes == peal_estimate_activation(&model) / 4);
+    ck_assert(dp.ranks == 4 && dp.bytes == 35000000000);
+    ck_near(info.compute_us, 6 * 70e9 * 8192 / 8 / 400e6, 1e-9);
+    peal_estimate_destroy(e);
+    params.sp = 3;
+    peal_diag diag = PEAL_DIAG_INIT;
+    ck_assert_int_eq(peal_estimate_create(ctx, fabric, &model, &params, &diag, &e), PEAL_ERR_ARG);
+    ck_assert_ptr_nonnull(strstr(diag.text, "a multiple of them"));
+    peal_fabric_destroy(fabric);
+}
+END_TEST
 
 START_TEST(splits)
 {
@@ -327,7 +368,7 @@ START_TEST(bad_input)
     REFUSED(params, tp, 17);
     REFUSED(params, dp, 17);
     REFUSED(params, pp, 3u << 30);
-    REFUSED(params, sp, 2);
+    REFUSED(params, sp, 32);
     REFUSED(params, ep, 2);
     REFUSED(params, zero, 4);
     REFUSED(params, overlap, 1.1);
@@ -383,6 +424,7 @@ int main(void)
     tcase_add_test(tcase, bucket_drain);
     tcase_add_test(tcase, bucket_choice);
     tcase_add_test(tcase, splits);
+    tcase_add_test(tcase, parts_of_sequences);
     tcase_add_test(tcase, swapped_links);
     tcase_add_test(tcase, bad_input);
     tcase_add_test(tcase, out_of_memory);

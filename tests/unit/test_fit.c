@@ -260,6 +260,131 @@ START_TEST(tables_of_programs)
 }
 END_TEST
 
+static void reads(const char *text, uint32_t at, uint32_t ranks, uint32_t nodes, double first_us,
+                  double last_us)
+{
+    peal_series_info info;
+    ck_assert_msg(read_text(text) == PEAL_OK, "%s:%u: %s", text, diag.line, diag.text);
+    ck_assert_uint_eq(peal_measured_count(set), at + 1);
+    const peal_point *points = series(at, &info);
+    ck_assert_msg(info.ranks == ranks && info.nodes == nodes && info.points >= 2 &&
+                      fabs(points[0].time_us / first_us - 1) < 1e-9 &&
+                      fabs(points[info.points - 1].time_us / last_us - 1) < 1e-9,
+                  "%u ranks, %u nodes, %u points, %g, %g of %s", info.ranks, info.nodes,
+                  info.points, points[0].time_us, points[info.points - 1].time_us, text);
+}
+
+/* The text of a log, with what stands before each line of it. */
+static const char *log_of(const char *before, const char *end)
+{
+    static char text[4096];
+    static const char *const lines[] = {
+        "#  Rank  0 Group  0 Pid  1 on node-a device  0 [0000:04:00] NVIDIA H100",
+        "#  Rank 15 Group  0 Pid  2 on node-b device  7 [0000:8c:00] NVIDIA H100",
+        "#                                         out-of-place            in-place",
+        "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw  #wrong",
+        "#   (B)  (elements)                (us)  (GB/s)  (GB/s)       (us)  (GB/s)  (GB/s)",
+        "      8       2    float  sum  -1  12.90  0.00  0.00  0    12.87   0.00    0.00      0",
+        "node-a:123:456 [0] NCCL WARN a warning of 2 lines",
+        "31 more processes have sent help message help-mpi-btl-openib.txt",
+        "     16       4    float  sum  -1  22.25  0.00  0.00  N/A  13.34   0.00    0.00    N/A",
+        "# Out of bounds values : 0 OK",
+        "# Avg bus bandwidth    : 92.3405"};
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof text - used, "%s%s%s", before, lines[i], end);
+    }
+    return text;
+}
+
+START_TEST(logs)
+{
+    static const char *const before[] = {"",
+                                         "[1,0]<stdout>:",
+                                         " 0: ",
+                                         "node-a: ",
+                                         "[0] ",
+                                         "> ",
+                                         "worker-0  | ",
+                                         "    ",
+                                         "[job-7@1,0]<stdout>: ",
+                                         "Mon Nov  2 10:11:12 2026<stdout>:",
+                                         "2026-11-02T10:11:12.123456789Z ",
+                                         "10:11:12 "};
+    uint32_t count = sizeof before / sizeof *before;
+    for (uint32_t i = 0; i < count; i++)
+        reads(log_of(before[i], "\n"), i, 16, 2, 12.9, 22.25);
+    reads(log_of("", "\r\n"), count, 16, 2, 12.9, 22.25);
+    char text[4096];
+    (void)snprintf(text, sizeof text, "\xef\xbb\xbf%s", log_of("", "\n"));
+    reads(text, count + 1, 16, 2, 12.9, 22.25);
+}
+END_TEST
+
+/* Those of a log are of the tables behind them, and each run of a program has its own. */
+START_TEST(several_runs)
+{
+    peal_series_info info;
+    ck_assert_int_eq(read_text("# Rank 0 on a\n# Rank 1 on b\n# size time\n8 1\n"
+                               "+ mpirun -np 3 ./build/all_gather_perf -b 8\n"
+                               "# Rank 0 on a\n# Rank 1 on a\n# Rank 2 on a\n# size time\n8 1\n"),
+                     PEAL_OK);
+    (void)series(0, &info);
+    ck_assert(info.ranks == 2 && info.nodes == 2 && !info.has_collective);
+    (void)series(1, &info);
+    ck_assert(info.ranks == 3 && info.nodes == 1 && info.collective == PEAL_ALLGATHER);
+}
+END_TEST
+
+/* Where only one of both placements was measured, and where the first has none. */
+START_TEST(placements)
+{
+    static const char head[] = "# size count type redop root time algbw busbw #wrong time algbw "
+                               "busbw #wrong timestamp\n";
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "%s8 2 float sum -1 45.12 1 1 0 2026-11-02 10:11:12\n"
+                   "16 4 float sum -1 50 1 1 0 2026-11-02 10:11:13\n",
+                   head);
+    reads(text, 0, 0, 0, 45.12, 50);
+    (void)snprintf(text, sizeof text,
+                   "%s8 2 float sum -1 N/A N/A N/A N/A 7 1 1 0 2026-11-02 10:11:12\n"
+                   "16 4 float sum -1 9 1 1 0 8 1 1 0 2026-11-02 10:11:13\n",
+                   head);
+    reads(text, 1, 0, 0, 7, 9);
+}
+END_TEST
+
+/* Blocks, both directions, times that overlap with computing, and what is no time of a call. */
+START_TEST(osu_tables)
+{
+    peal_series_info info;
+    reads("# OSU MPI-CUDA Allgather Latency Test v7.3\n# Datatype: MPI_CHAR.\n"
+          "# Size  Avg Latency(us)  Min Latency(us)  Max Latency(us)  Iterations\n"
+          "1  53.34  24.80  158.96  1000\n1048576  1052.7  923.6  1127.5  100\n",
+          0, 0, 0, 53.34, 1052.7);
+    const peal_point *points = series(0, &info);
+    ck_assert(info.of_blocks && points[1].bytes == 1048576);
+    ck_assert_int_eq(peal_measured_whole(set, 0, 8, &diag), PEAL_OK);
+    points = series(0, &info);
+    ck_assert(!info.of_blocks && info.ranks == 8 && points[1].bytes == 8388608);
+    ck_assert_int_eq(peal_measured_whole(set, 0, 8, &diag), PEAL_OK);
+    ck_assert_uint_eq(series(0, &info)[1].bytes, 8388608);
+    ck_assert_int_eq(peal_measured_whole(set, 0, 0, &diag), PEAL_ERR_ARG);
+    reads("# OSU MPI Bi-Directional Bandwidth Test v5.8\n# Size  Bandwidth (MB/s)\n"
+          "1000 2000\n2000 2000\n",
+          1, 0, 0, 1, 2);
+    reads("# OSU MPI Non-blocking Allreduce Latency Test v7.2\n"
+          "# Size  Overall(us)  Compute(us)  Pure Comm.(us)  Overlap(%)\n"
+          "4  9.23  4.00  5.23  24.08\n8  9.50  4.00  5.50  24.08\n",
+          2, 0, 0, 5.23, 5.5);
+    ck_assert_int_eq(read_text("# Size  MB/s  Messages/s\n1 12 1000\n"), PEAL_ERR_INPUT);
+    ck_assert_int_eq(read_text("# size count cputime algbw\n8 2 1 1\n"), PEAL_ERR_INPUT);
+    ck_assert_uint_eq(peal_measured_count(set), 3);
+}
+END_TEST
+
 /* The operation of an allgather is an empty cell. */
 START_TEST(empty_cells)
 {
@@ -293,7 +418,7 @@ START_TEST(bad_texts)
     refused("# size count time algbw\n8 2 0 3\n", 2, "a time of nothing");
     refused("# size count time algbw\n8 2 1 3\n8\n", 3, "too short");
     refused("# size count time algbw\n99999999999999999999 2 1 3\n", 2, "no size");
-    refused("# Size Latency (us)\n8 x\n", 2, "no time");
+    refused("# Size Latency (us)\n8 nan\n", 2, "no time");
     refused("bytes\ttime\n8\t1\n8\n", 3, "1 columns, where the first line names 2");
     refused("bytes\ttime\n8\t1\n-8\t2\n", 3, "no size");
     refused("bytes\ttime\tbytes\n", 1, "two columns");
@@ -434,6 +559,10 @@ int main(void)
     tcase_add_test(tcase, costs_of_links);
     tcase_add_test(tcase, profiles_load);
     tcase_add_test(tcase, tables_of_programs);
+    tcase_add_test(tcase, logs);
+    tcase_add_test(tcase, several_runs);
+    tcase_add_test(tcase, placements);
+    tcase_add_test(tcase, osu_tables);
     tcase_add_test(tcase, empty_cells);
     tcase_add_test(tcase, bad_texts);
     tcase_add_test(tcase, without_memory);
