@@ -43,6 +43,16 @@ static void far_nics(struct lint *lint, const peal_rank_info *rank)
              name_of(rank), nic.name);
 }
 
+/* A file may have one port in several places. */
+static int is_one_port(const struct lint *lint, int32_t a, int32_t b)
+{
+    peal_nic_info first = {.size = sizeof first}, second = {.size = sizeof second};
+    return a == b ||
+           (a >= 0 && b >= 0 && peal_fabric_nic(lint->fabric, (uint32_t)a, &first) == PEAL_OK &&
+            peal_fabric_nic(lint->fabric, (uint32_t)b, &second) == PEAL_OK &&
+            strcmp(first.name, second.name) == 0);
+}
+
 /* Ranks that have the same NIC as this one, the first of them. */
 static uint32_t sharers(const struct lint *lint, const peal_rank_info *rank)
 {
@@ -50,9 +60,11 @@ static uint32_t sharers(const struct lint *lint, const peal_rank_info *rank)
     peal_rank_info other = {.size = sizeof other};
     for (uint32_t r = rank->rank - rank->local;
          peal_fabric_rank(lint->fabric, r, &other) == PEAL_OK && other.host == rank->host; r++) {
-        if (other.nic == rank->nic && r < rank->rank)
+        if (!is_one_port(lint, other.nic, rank->nic))
+            continue;
+        if (r < rank->rank)
             return 0;
-        count += other.nic == rank->nic;
+        count++;
     }
     return count;
 }

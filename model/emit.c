@@ -10,6 +10,7 @@ void peal_emit_init(struct emit *emit, peal_ctx *ctx, peal_write_fn write, void 
     emit->write = write;
     emit->user = user;
     emit->status = PEAL_OK;
+    emit->wrong = 0;
 }
 
 static void pass(struct emit *emit)
@@ -33,6 +34,9 @@ peal_status peal_emit_end(struct emit *emit, peal_diag *diag)
     peal_buf_free(&emit->buf);
     if (emit->status != PEAL_OK)
         return peal_fail(diag, emit->status, "writing: %s", peal_status_text(emit->status));
+    if (emit->wrong)
+        return peal_fail(diag, PEAL_ERR_UNPROVEN, "the plan leaves %llu tiles wrong",
+                         (unsigned long long)emit->wrong);
     return PEAL_OK;
 }
 

@@ -10,6 +10,7 @@ struct emit {
     peal_write_fn write;
     void *user;
     peal_status status; /* sticky: the writer's */
+    uint64_t wrong;     /* parts of the plan's result, as written */
 };
 void peal_emit_init(struct emit *emit, peal_ctx *ctx, peal_write_fn write, void *user);
 /* Hands over what has gathered, when it is much. */

@@ -199,6 +199,7 @@ static void put_end(const struct states *s)
             }
     peal_buf_fmt(&s->emit->buf, "at the end: %llu tiles right, %llu wrong\n",
                  (unsigned long long)right, (unsigned long long)wrong);
+    s->emit->wrong = wrong;
 }
 
 /* The tiles of an allreduce; of other collectives there is nothing to look for. */

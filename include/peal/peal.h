@@ -906,8 +906,8 @@ PEAL_API PEAL_CHECK peal_status peal_sim_port_innocent(const peal_sim *sim, uint
 
 /* Writes a simulation that has kept everything: "trace", the timeline for Chrome's and Perfetto's
  * viewers; "flows", a graph of flows for other simulators (peal.flows/1); "steps", every transfer
- * and what it leaves in the ranks' chunks, up to 64 ranks. Errors: ARG, MEMORY, and the writer's.
- */
+ * and what it leaves in the ranks' chunks, up to 64 ranks. Errors: ARG, MEMORY, LIMIT, the
+ * writer's; UNPROVEN: all is written, and the steps leave wrong tiles. */
 PEAL_API PEAL_CHECK peal_status peal_sim_write(const peal_sim *sim, const char *form,
                                                peal_write_fn write, void *user, peal_diag *diag);
 

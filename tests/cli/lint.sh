@@ -85,3 +85,6 @@ at one-way "$nccl/timez_2xa100_asymmetric.xml" '<gpu|<pci'
 at far-nic "$nccl/adpdit_8x4090.xml" '<gpu|<pci'
 at shared-nic "$nccl/azure_ndv2_v100.xml" '<net|<nic|<pci'
 at starved-nic "$nccl/topo_4p3l.xml" '<net|<nic|<pci'
+# One port that the file has under both sockets is one.
+expect 1 "$PEAL" lint "$nccl/vastai_hgx_b200_8x.xml"
+expect_out 'NIC eth0 serves 8 GPUs: 1.25 of its 10.0 Gb/s'

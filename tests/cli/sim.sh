@@ -78,6 +78,11 @@ for collective in allreduce reduce-scatter allgather broadcast reduce scatter ga
     expect_out 'at the end: [1-9][0-9]* tiles right, 0 wrong'
 done
 expect 2 "$PEAL" sim host:4 --step --json
+# A plan that leaves out what one rank gave: all is shown, and the answer is no.
+"$PEAL" dump host:4 -a ring --bytes 4K:4K | sed 's/reduce c0: in\[0\] s0\[0\]/put c0: in[0]/' >wrong
+expect 1 "$PEAL" sim host:4 wrong --bytes 4K --step
+expect_out 'at the end: 12 tiles right, 4 wrong'
+expect_err 'the plan leaves 4 tiles wrong'
 
 # Steps that move several chunks as one message move the bytes of all of them.
 expect 0 "$PEAL" sim "$two" -a halving --bytes 64K --step
