@@ -179,6 +179,8 @@ static peal_status build(struct peal_comm *comm, const peal_table *table, peal_d
         status = rt_image_make(comm, table, diag);
     if (status == PEAL_OK)
         status = rt_worker_start(comm, diag);
+    if (status == PEAL_OK && comm->world->segment.counts)
+        status = rt_segment_reserve_rank(&comm->world->segment, comm->rank, diag);
     if (comm->world->job)
         status = rt_job_agree(comm->world->job, status, diag);
     if (status != PEAL_OK)
@@ -254,7 +256,9 @@ void *peal_mem_alloc(peal_comm *comm, size_t bytes)
     if (taken > room)
         return NULL;
     uint64_t at = comm->layout.heap + comm->layout.heap_bytes * comm->rank + comm->heap_used;
-    if (comm->world->job && rt_segment_reserve(&comm->world->segment, at, taken, NULL) != PEAL_OK)
+    const struct peal_world *world = comm->world;
+    if ((world->job || world->segment.counts) &&
+        rt_segment_reserve(&world->segment, at, taken, NULL) != PEAL_OK)
         return NULL;
     char *memory = comm->base + at;
     comm->heap_used += taken;
