@@ -292,10 +292,8 @@ peal_status rt_segment_reserve(const struct rt_segment *segment, uint64_t at, ui
     while (failed && errno == EINTR);
     if (!failed || errno == EINVAL)
         return PEAL_OK;
-    return peal_fail(diag, PEAL_ERR_MEMORY,
-                     "no %llu bytes of shared memory to be had (is "
-                     "/dev/shm full?)",
-                     (unsigned long long)bytes);
+    return peal_fail(diag, PEAL_ERR_MEMORY, "no %llu bytes of shared memory to be had%s",
+                     (unsigned long long)bytes, segment->counts ? " (is /dev/shm full?)" : "");
 }
 
 peal_status rt_segment_reserve_rank(const struct rt_segment *segment, uint32_t rank,
