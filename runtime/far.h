@@ -47,6 +47,11 @@ struct far_transport {
     /* While far->holds, what is put may wait for this. NULL: nothing waits. */
     void (*flush)(struct far_transport *self);
 
+    /* NULL, or the calling thread, which waits, takes what has come itself; nap_ns: sleeps until
+     * something does, but no longer. 1: something has. rest: it goes to do something else. */
+    int (*listen)(struct far_transport *self, uint64_t nap_ns);
+    void (*rest)(struct far_transport *self);
+
     /* Of a call: its output, which peers may write, before peers are told of the call; and behind
      * that, when comm->stamp is the call's. NULL: `out` and `out_bytes` are enough. */
     peal_status (*enter)(struct far_transport *self, char *out, uint64_t bytes, peal_diag *diag);
@@ -188,8 +193,21 @@ static inline void rt_far_flush(struct peal_comm *comm)
 
 static inline void rt_far_leave(struct peal_comm *comm)
 {
-    if (comm->far)
-        atomic_store_explicit(&comm->far->out_bytes, 0, memory_order_release);
+    if (!comm->far)
+        return;
+    atomic_store_explicit(&comm->far->out_bytes, 0, memory_order_release);
+    if (comm->far->transport->rest)
+        comm->far->transport->rest(comm->far->transport);
+}
+
+/* The calling thread has waited in vain: whether something has come that it has now taken. */
+static inline int rt_far_listens(const struct peal_comm *comm)
+{
+    return comm->far && comm->far->transport->listen;
+}
+static inline int rt_far_listen(const struct peal_comm *comm)
+{
+    return rt_far_listens(comm) && comm->far->transport->listen(comm->far->transport, 0);
 }
 
 /* Behind a call that has failed. */
