@@ -40,6 +40,9 @@ struct far_transport {
      * place. */
     void (*put)(struct far_transport *self, uint32_t rank, struct rt_event *event,
                 struct rt_piece *pieces, uint32_t count);
+    /* NULL, or counts a transfer of an event whose last one is not yet delivered: `moving` pieces
+     * are put behind this. */
+    void (*issue)(struct far_transport *self, struct rt_event *event, uint32_t moving);
     void (*store)(struct far_transport *self, uint32_t rank, uint64_t at, uint64_t word);
     void (*signal)(struct far_transport *self, uint32_t rank, uint32_t sem, uint32_t count,
                    uint32_t digest);
@@ -143,6 +146,9 @@ void rt_far_give_up(const struct peal_comm *comm);
 
 /* Makes a step that reaches a far rank one of kind RT_FAR, a semaphore's end far. */
 void rt_far_mark(const struct peal_comm *comm, struct rt_row *row, struct rt_step *step);
+/* far_ease.c: behind all steps of a lane. */
+void rt_far_ease(const struct peal_comm *comm, const struct peal_plan *plan, struct rt_row *row,
+                 const struct rt_lane *lane);
 /* As their namesakes of engine_copy.c: 0: no room. */
 int rt_far_move(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
                 const struct rt_step *step);

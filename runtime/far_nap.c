@@ -4,7 +4,7 @@
  * take their time, and where ranks outnumber processors a thread that only yields takes its full
  * share of them from the threads that receive: kernels since 6.6 hand out processors by what each
  * has had. What ranks of this host raise wakes nobody, so no nap lasts long beside the wait that is
- * behind it.
+ * behind it. Over TCP the rank listens to its sockets itself.
  */
 #include "far.h"
 

@@ -14,8 +14,9 @@
 
 #define EVENTS 64
 #define TICK_MS 100
-#define ASIDE_MS 1 /* how long the thread leaves all to the calling thread, which listens itself   \
-                    */
+#define ASIDE_MS                                                                                   \
+    1 /* how long the thread leaves all to the calling thread, which listens itself                \
+       */
 
 /* ---- watching */
 
@@ -97,6 +98,16 @@ static void stand_aside(struct net *net)
         (void)!read(net->wake, &woken, sizeof woken);
 }
 
+static void pay_acks(struct net *net)
+{
+    (void)pthread_mutex_lock(&net->lock);
+    for (uint32_t r = 0; net->owes_acks && r < net->nranks; r++)
+        if (net->peers[r].streams && !net->peers[r].gone)
+            net_pump(net, &net->peers[r]);
+    net->owes_acks = 0;
+    (void)pthread_mutex_unlock(&net->lock);
+}
+
 static void *net_main(void *argument)
 {
     struct net *net = argument;
@@ -106,6 +117,7 @@ static void *net_main(void *argument)
             stand_aside(net);
             continue;
         }
+        pay_acks(net);
         int count = epoll_wait(net->poll, events, EVENTS, TICK_MS);
         (void)pthread_mutex_lock(&net->hearing);
         if (!is_driven(net))
@@ -223,6 +235,21 @@ static void net_put(struct far_transport *self, uint32_t rank, struct rt_event *
 {
     struct net_item item = {.kind = FRAME_DATA, .event = event, .pieces = pieces, .count = count};
     put_item(self, rank, &item);
+}
+
+static void net_issue(struct far_transport *self, struct rt_event *event, uint32_t moving)
+{
+    struct net *net = net_of(self);
+    (void)pthread_mutex_lock(&net->lock);
+    event->issued++;
+    event->far = 1;
+    event->unread += moving;
+    event->unwritten += moving;
+    if (event->unread == 0)
+        atomic_store_explicit(&event->freed, event->issued, memory_order_release);
+    if (event->unwritten == 0)
+        atomic_store_explicit(&event->delivered, event->issued, memory_order_release);
+    (void)pthread_mutex_unlock(&net->lock);
 }
 
 static void net_store(struct far_transport *self, uint32_t rank, uint64_t at, uint64_t word)
@@ -445,6 +472,7 @@ static const struct far_transport methods = {
     .free = net_free,
     .room = net_room,
     .put = net_put,
+    .issue = net_issue,
     .store = net_store,
     .signal = net_signal,
     .flush = net_flush,

@@ -71,6 +71,7 @@ struct net_stream {
     uint64_t ack_due; /* under the lock, as is the next */
     uint64_t ack_told;
     int in_body;
+    int hurried; /* some data since the last look is waited for until it is acknowledged */
 };
 
 struct net_peer {
@@ -107,6 +108,7 @@ struct net {
     int wake;
     _Atomic uint32_t stop;
     _Atomic uint32_t driven; /* 1: the calling thread has listened since the thread last looked */
+    int owes_acks;           /* that nobody waits for; under the lock */
     struct rt_error error;   /* what peers are owed */
 };
 

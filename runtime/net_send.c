@@ -130,9 +130,11 @@ static int begin_data(const struct net *net, struct net_peer *peer, struct net_s
     event->unwritten++;
     event->unread++;
     uint64_t at = (uint64_t)((uintptr_t)piece->dst - (uintptr_t)net->comm->base) + peer->offset;
-    struct net_frame *frame = couple(
-        stream, (struct frame){
-                    .kind = FRAME_DATA, .bytes = (uint32_t)part, .at = at, .a = stream->data_sent});
+    struct net_frame *frame = couple(stream, (struct frame){.kind = FRAME_DATA,
+                                                            .bytes = (uint32_t)part,
+                                                            .at = at,
+                                                            .a = stream->data_sent,
+                                                            .b = event->unhurried});
     frame->body = piece->src + peer->offset;
     frame->frees = event;
     frame_seal(&frame->head, frame->body);

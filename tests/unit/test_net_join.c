@@ -221,6 +221,28 @@ static void body_calls(struct member *self, peal_comm *comm)
         reduce_once(self, comm, self->rank, RANKS, counts[i], i % 2 == 1);
 }
 
+static uint32_t eased_events(const peal_comm *comm)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < comm->nrows; i++)
+        for (uint32_t e = 0; e < comm->rows[i].nlanes * PLAN_EVENTS_MAX; e++)
+            found += comm->rows[i].events && comm->rows[i].events[e].eased;
+    return found;
+}
+
+/* Small calls, behind which nobody awaits an acknowledgement: it comes with the next ones, or, when
+ * ranks do other things in between, by itself. */
+static void body_eased(struct member *self, peal_comm *comm)
+{
+    self->wrong += eased_events(comm) == 0;
+    for (uint32_t i = 0; i < 300; i++) {
+        if (i % 50 == 20 + self->rank * 3)
+            rt_sleep_us(4000);
+        reduce_once(self, comm, self->rank, RANKS, 1 + i % 70, 0);
+    }
+    rt_sleep_us(5000 * self->rank);
+}
+
 static void body_counted(struct member *self, peal_comm *comm)
 {
     static const size_t block = 700;
@@ -253,6 +275,12 @@ START_TEST(test_calls)
 END_TEST
 
 /* Each rank has nothing but its own programs. */
+START_TEST(test_eased)
+{
+    run_members(body_eased, 2, 0);
+}
+END_TEST
+
 START_TEST(test_slices)
 {
     static const uint32_t group[RANKS] = {0, 1, 8, 9};
@@ -607,6 +635,7 @@ int main(void)
     tcase_add_unchecked_fixture(joined, set_up, tear_down);
     tcase_add_checked_fixture(joined, set_up_test, tear_down_test);
     tcase_add_loop_test(joined, test_calls, 0, 4);
+    tcase_add_test(joined, test_eased);
     tcase_add_test(joined, test_slices);
     tcase_add_test(joined, test_counted);
     tcase_add_test(joined, test_replace);
