@@ -60,11 +60,12 @@ static int is_alone(const struct peal_comm *comm, const struct peal_plan *plan,
             return 0;
         if ((step->kind != RT_FAR && step->kind != RT_ASYNC) || step->event != event)
             continue;
+        if (step->kind == RT_ASYNC || found++)
+            return 0;
         const struct rt_operand *to = row->operands + step->operands + step->nsrc;
         for (uint32_t k = 0; k < step->ndst; k++)
             if (rt_is_far(comm, to[k].rank) && !is_signalled(comm, plan, row, lane, i, to[k].rank))
                 return 0;
-        found += step->kind == RT_FAR ? 1 : 2;
     }
     return found == 1;
 }
