@@ -17,7 +17,9 @@ struct pair {
     uint32_t to;
     double small_us;
     double large_gbs;
-    int slow; /* bit 0 start-up, bit 1 bandwidth */
+    int slow;    /* bit 0 start-up, bit 1 bandwidth */
+    int code;    /* what came of measuring it */
+    char via[8]; /* of launched ranks: how they are connected */
 };
 
 struct pairs {
@@ -25,6 +27,7 @@ struct pairs {
     const struct crew *model;
     uint32_t ranks;
     uint32_t count;
+    peal_world *world; /* of launched ranks, all of them; else NULL */
     struct pair *pair;
     double small_us; /* medians */
     double large_gbs;
@@ -32,14 +35,16 @@ struct pairs {
 
 /* ---- measuring */
 
-static int make_pair_table(const struct pairs *p, const peal_fabric *fabric, const uint32_t *group,
-                           peal_table **table)
+static int make_pair_table(const struct pairs *p, const peal_fabric *fabric,
+                           const struct pair *pair, peal_table **table)
 {
     peal_request request = PEAL_REQUEST_INIT;
     struct action action = {.collective = PEAL_SENDRECV, .root = 0, .peer = 1};
     CLI_TRY(read_request(p->cli, &request));
+    const uint32_t ends[2] = {request.group ? request.group[pair->from] : pair->from,
+                              request.group ? request.group[pair->to] : pair->to};
     request.collective = PEAL_SENDRECV;
-    request.group = group;
+    request.group = ends;
     request.group_size = request.ranks = 2;
     request.min_bytes = SMALL;
     request.max_bytes = LARGE;
@@ -63,17 +68,64 @@ static int measure_pair(const struct pairs *p, const peal_fabric *fabric, struct
                                .rounds = 5,
                                .calls = 1,
                                .budget_us = PAIR_BUDGET_US};
-    CLI_TRY(make_pair_table(p, fabric, group, &table));
+    CLI_TRY(make_pair_table(p, fabric, pair, &table));
     crew.table = table;
     crew.ranks = crew.njobs = 2;
     crew.jobs = jobs;
     crew.results = results;
-    crew.places = group;
+    crew.places = crew.part = group;
+    crew.within = p->world;
     int code = crew_run(&crew);
     peal_table_destroy(table);
     pair->small_us = results[0].best_us;
     pair->large_gbs = results[1].best_us > 0 ? LARGE / (results[1].best_us * 1e3) : 0;
     return code == EXIT_YES && (results[0].wrong || results[1].wrong) ? EXIT_NO : code;
+}
+
+/* ---- launched ranks: those of a pair make a world of their own, while the others wait */
+
+static int join_all(struct pairs *p, const peal_fabric *fabric)
+{
+    peal_request request = PEAL_REQUEST_INIT;
+    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
+    struct action action = {.collective = PEAL_BARRIER};
+    peal_table *table = NULL;
+    CLI_TRY(launch_fits(p->model->launch, p->ranks));
+    CLI_TRY(read_request(p->cli, &request));
+    request.collective = PEAL_BARRIER;
+    request.ranks = p->ranks;
+    request.min_bytes = request.max_bytes = 1;
+    CLI_TRY(make_table(p->cli, fabric, &request, &action, NULL, 0, &table));
+    params.timeout_ms = p->model->timeout_ms;
+    int code = launch_join(p->cli, p->model->launch, table, &params, &p->world);
+    peal_table_destroy(table);
+    return code;
+}
+
+static void note_link(const struct pairs *p, struct pair *pair)
+{
+    peal_link_state link = {.size = sizeof link};
+    if (peal_world_link(p->world, pair->to, &link) == PEAL_OK)
+        (void)snprintf(pair->via, sizeof pair->via, "%s", link.transport);
+}
+
+/* All get what the pair's first rank has found. */
+static int measure_launched(const struct pairs *p, const peal_fabric *fabric, struct pair *pair)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    uint32_t self = p->model->launch->rank;
+    struct pair *all = need(calloc(p->ranks, sizeof *all));
+    if (self == pair->from || self == pair->to) {
+        pair->code = measure_pair(p, fabric, pair);
+        note_link(p, pair);
+    }
+    int code = say_diag(peal_world_exchange(p->world, pair, sizeof *pair, all, &diag), &diag);
+    if (code == EXIT_YES) {
+        *pair = all[pair->from];
+        code = pair->code ? pair->code : all[pair->to].code;
+    }
+    free(all);
+    return code;
 }
 
 /* ---- judging */
@@ -126,9 +178,10 @@ static void print_pairs(const struct pairs *p, FILE *file)
     fputs("#  from     to   start-up us   GB/s\n", file);
     for (uint32_t i = 0; i < p->count; i++) {
         const struct pair *pair = &p->pair[i];
-        fprintf(file, "%7lu %6lu %13.2f %6.2f%s%s\n", (unsigned long)pair->from,
-                (unsigned long)pair->to, pair->small_us, pair->large_gbs,
-                pair->slow & 1 ? "  slow to start" : "", pair->slow & 2 ? "  narrow" : "");
+        fprintf(file, "%7lu %6lu %13.2f %6.2f%s%s%s%s\n", (unsigned long)pair->from,
+                (unsigned long)pair->to, pair->small_us, pair->large_gbs, pair->via[0] ? "  " : "",
+                pair->via, pair->slow & 1 ? "  slow to start" : "",
+                pair->slow & 2 ? "  narrow" : "");
     }
     fprintf(file, "# median %.2f us, %.2f GB/s\n", p->small_us, p->large_gbs);
     for (uint32_t r = 0; r < p->ranks; r++)
@@ -150,6 +203,8 @@ static void json_pairs(const struct pairs *p, const struct output *output)
         json_count(item, "to", p->pair[i].to);
         json_number(item, "startup_us", p->pair[i].small_us);
         json_number(item, "gbs", p->pair[i].large_gbs);
+        if (p->pair[i].via[0])
+            json_text(item, "via", p->pair[i].via);
         json_flag(item, "slow_start", p->pair[i].slow & 1);
         json_flag(item, "narrow", p->pair[i].slow >> 1 & 1);
     }
@@ -164,12 +219,17 @@ static void json_pairs(const struct pairs *p, const struct output *output)
 
 static int measure_all(struct pairs *p, const peal_fabric *fabric)
 {
+    if (p->model->launch->by != LAUNCH_NONE)
+        CLI_TRY(join_all(p, fabric));
     for (uint32_t from = 0; from < p->ranks; from++)
         for (uint32_t to = 0; to < p->ranks; to++) {
+            struct pair *pair = &p->pair[p->count];
             if (from == to)
                 continue;
-            p->pair[p->count] = (struct pair){.from = from, .to = to};
-            CLI_TRY(measure_pair(p, fabric, &p->pair[p->count]));
+            memset(pair, 0, sizeof *pair);
+            pair->from = from;
+            pair->to = to;
+            CLI_TRY(p->world ? measure_launched(p, fabric, pair) : measure_pair(p, fabric, pair));
             p->count++;
         }
     judge(p);
@@ -193,6 +253,7 @@ int bench_pairs(struct cli *cli, const peal_fabric *fabric, const struct crew *m
             print_pairs(&p, output.file);
         code = output_close(&output, code);
     }
+    peal_world_destroy(p.world);
     free(p.pair);
     return code;
 }

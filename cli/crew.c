@@ -247,19 +247,37 @@ static void take_results(struct crew *crew, const struct yard *yard)
     memcpy(crew->results, yard->results, crew->njobs * sizeof *crew->results);
 }
 
-/* One rank is this process; the others were started elsewhere. */
-static int run_joined(struct crew *crew, struct yard *yard)
+static int join_part(const struct crew *crew, struct yard *yard)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    while (crew->part[yard->rank] != crew->launch->rank)
+        yard->rank++;
+    return say_diag(
+        peal_world_split(crew->within, crew->part, crew->ranks, crew->table, &diag, &yard->world),
+        &diag);
+}
+
+static int join(const struct crew *crew, struct yard *yard)
 {
     peal_join_params params = PEAL_JOIN_PARAMS_INIT;
+    if (crew->within)
+        return join_part(crew, yard);
     params.heap_bytes = heap_bytes(crew);
     params.timeout_ms = crew->timeout_ms;
     params.chaos_seed = crew->chaos;
     CLI_TRY(launch_join(crew->cli, crew->launch, crew->table, &params, &yard->world));
-    yard->far = 1;
     yard->rank = crew->launch->rank;
-    struct watcher *watcher = NULL;
     if (yard->rank == 0)
         note_hosts(crew, yard);
+    return EXIT_YES;
+}
+
+/* One rank is this process; the others were started elsewhere. */
+static int run_joined(struct crew *crew, struct yard *yard)
+{
+    struct watcher *watcher = NULL;
+    yard->far = 1;
+    CLI_TRY(join(crew, yard));
     if (yard->rank == 0 && crew->watch)
         watcher = crew_watch_begin(yard);
     crew_rank(crew, yard, yard->rank);

@@ -86,6 +86,10 @@ struct crew {
     const char *trace;      /* file for the timeline; NULL: none is kept */
     int watch;              /* 1: ranks that do not move are told of */
     struct launch *launch;  /* who has started this process */
+    /* Launched: the world of which the crew is a part, and the part's ranks; NULL: none is there
+     * yet, and all belong to it. */
+    peal_world *within;
+    const uint32_t *part;
     /* out */
     peal_counter *counters; /* of rank 0, by row of the table; NULL: not wanted */
     struct result *results; /* by job */

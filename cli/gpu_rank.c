@@ -43,6 +43,8 @@ static uint32_t place_of(const struct self *self)
     const peal_world *world = self->yard->world;
     const char *home = peal_world_host(world, self->rank);
     uint32_t place = 0;
+    if (self->crew->launch->placed)
+        return self->crew->launch->place;
     for (uint32_t r = 0; r < self->rank; r++) {
         const char *host = peal_world_host(world, r);
         place += !home || !host || strcmp(home, host) == 0;

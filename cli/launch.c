@@ -74,6 +74,9 @@ static int by_variables(struct launch *launch)
     launch->address = variable("MASTER_ADDR");
     CLI_TRY(number_of("RANK", 65535, &launch->rank));
     CLI_TRY(number_of("WORLD_SIZE", 65536, &launch->ranks));
+    launch->placed = variable("LOCAL_RANK") != NULL;
+    if (launch->placed)
+        CLI_TRY(number_of("LOCAL_RANK", 65535, &launch->place));
     CLI_TRY(read_port(launch));
     return read_key(launch);
 }

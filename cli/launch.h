@@ -17,6 +17,8 @@ struct launch {
     uint32_t ranks;
     const char *address;
     uint32_t port;
+    int placed; /* the launcher said which of its host's ranks this is: */
+    uint32_t place;
     uint32_t worlds; /* joined so far */
     char *key;
     size_t key_bytes;

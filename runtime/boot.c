@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Coming together: the star around rank 0, and what all ranks have to have in common. */
+/* Coming together around rank 0, and what all ranks have to have in common. */
 #include "clock.h"
 #include "far.h"
 #include "job.h"
@@ -101,133 +101,6 @@ static peal_status differ(const struct rt_ident *theirs, const struct rt_ident *
                      planned ? ": planned from another topology, or with other options" : "");
 }
 
-/* ---- messages through the star */
-
-static struct sock_wait soon(const struct rt_job *job, uint64_t ns)
-{
-    struct sock_wait wait = job->wait;
-    uint64_t until = rt_now_ns() + ns;
-    wait.deadline = until < wait.deadline ? until : wait.deadline;
-    return wait;
-}
-
-static void refresh(struct rt_job *job)
-{
-    job->wait.deadline = rt_now_ns() + (uint64_t)job->timeout_ms * 1000000u;
-}
-
-static peal_status lost(const struct rt_job *job, peal_status status, uint32_t rank,
-                        peal_diag *diag)
-{
-    const char *host = job->idents[rank].host;
-    if (status == PEAL_ERR_ABORTED)
-        return peal_fail(diag, status, "joining was called off");
-    if (status == PEAL_ERR_TIMEOUT)
-        return peal_fail(diag, status, "rank %u%s%s did not answer within %u ms", rank,
-                         host[0] ? " on " : "", host, job->timeout_ms);
-    return peal_fail(diag, PEAL_ERR_PEER, "rank %u%s%s is gone (it ended, or the network was cut)",
-                     rank, host[0] ? " on " : "", host);
-}
-
-static void set_verdict(struct rt_verdict *verdict, peal_status status, const peal_diag *diag)
-{
-    memset(verdict, 0, sizeof *verdict);
-    verdict->status = status;
-    if (status != PEAL_OK)
-        peal_copy_text(verdict->text, sizeof verdict->text,
-                       diag && diag->text[0] ? diag->text : peal_status_text(status));
-}
-
-static peal_status take_verdict(struct rt_verdict *verdict, peal_diag *diag)
-{
-    verdict->text[sizeof verdict->text - 1] = '\0';
-    if (verdict->status == PEAL_OK)
-        return PEAL_OK;
-    if (verdict->status > 0 || verdict->status < PEAL_ERR_INTERNAL)
-        verdict->status = PEAL_ERR_PEER;
-    return peal_fail(diag, (peal_status)verdict->status, "%s", verdict->text);
-}
-
-/* Everybody's `bytes` to everybody. Rank 0 goes on when one is lost, so that the others hear. */
-static peal_status gather(struct rt_job *job, const void *mine, size_t bytes, char *all,
-                          peal_diag *diag)
-{
-    if (job->rank != 0) {
-        peal_status status = sock_send(job->star[0], mine, bytes, job->wait);
-        if (status == PEAL_OK)
-            status = sock_recv(job->star[0], all, bytes * job->nranks, job->wait);
-        return status == PEAL_OK ? PEAL_OK : lost(job, status, 0, diag);
-    }
-    memcpy(all, mine, bytes);
-    for (uint32_t r = 1; r < job->nranks; r++) {
-        peal_status status = sock_recv(job->star[r], all + bytes * r, bytes, job->wait);
-        if (status != PEAL_OK)
-            return lost(job, status, r, diag);
-    }
-    for (uint32_t r = 1; r < job->nranks; r++) {
-        peal_status status = sock_send(job->star[r], all, bytes * job->nranks, job->wait);
-        if (status != PEAL_OK)
-            return lost(job, status, r, diag);
-    }
-    return PEAL_OK;
-}
-
-peal_status rt_job_exchange(struct rt_job *job, const void *mine, size_t bytes, void *all,
-                            peal_diag *diag)
-{
-    if (bytes > JOB_EXCHANGE_MAX)
-        return peal_fail(diag, PEAL_ERR_ARG, "at most %u bytes of a rank", JOB_EXCHANGE_MAX);
-    if (job->nranks == 1) {
-        memcpy(all, mine, bytes);
-        return PEAL_OK;
-    }
-    refresh(job);
-    if (bytes == 0) {
-        char *each = peal_calloc(job->ctx, job->nranks, 1);
-        peal_status status = each ? gather(job, "", 1, each, diag)
-                                  : peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
-        peal_free(job->ctx, each, job->nranks);
-        return status;
-    }
-    return gather(job, mine, bytes, all, diag);
-}
-
-/* Rank 0 finds the first failure; a rank that is lost is one. */
-static peal_status agree_root(struct rt_job *job, struct rt_verdict *first, peal_diag *diag)
-{
-    for (uint32_t r = 1; r < job->nranks; r++) {
-        struct rt_verdict one;
-        peal_diag why = PEAL_DIAG_INIT;
-        peal_status status = sock_recv(job->star[r], &one, sizeof one, job->wait);
-        if (status != PEAL_OK)
-            set_verdict(&one, lost(job, status, r, &why), &why);
-        if (first->status == PEAL_OK)
-            *first = one;
-    }
-    for (uint32_t r = 1; r < job->nranks; r++)
-        (void)!sock_send(job->star[r], first, sizeof *first, soon(job, SHAKE_NS));
-    return take_verdict(first, diag);
-}
-
-peal_status rt_job_agree(struct rt_job *job, peal_status status, peal_diag *diag)
-{
-    struct rt_verdict verdict;
-    peal_diag told = PEAL_DIAG_INIT;
-    if (status != PEAL_OK)
-        (void)peal_fail(&told, status, "rank %u on %s: %s", job->rank, job->idents[job->rank].host,
-                        diag && diag->text[0] ? diag->text : peal_status_text(status));
-    set_verdict(&verdict, status, &told);
-    if (job->nranks == 1)
-        return status;
-    refresh(job);
-    if (job->rank == 0)
-        return agree_root(job, &verdict, diag);
-    status = sock_send(job->star[0], &verdict, sizeof verdict, job->wait);
-    if (status == PEAL_OK)
-        status = sock_recv(job->star[0], &verdict, sizeof verdict, job->wait);
-    return status == PEAL_OK ? take_verdict(&verdict, diag) : lost(job, status, 0, diag);
-}
-
 /* ---- rank 0: who comes */
 
 struct reception {
@@ -242,7 +115,7 @@ static void note(struct reception *r, struct rt_job *job, peal_status status)
     if (status == PEAL_OK || r->status != PEAL_OK)
         return;
     r->status = status;
-    job->wait.deadline = soon(job, GRACE_NS).deadline;
+    job->wait.deadline = rt_job_soon(job, GRACE_NS).deadline;
 }
 
 /* One that has proven itself says who it is. */
@@ -252,7 +125,7 @@ static void receive(struct reception *r, struct rt_job *job, int fd, const struc
     peal_diag why = PEAL_DIAG_INIT;
     struct rt_ident *ours = &job->idents[0];
     if (claim->purpose != AUTH_MEET ||
-        sock_recv(fd, &ident, sizeof ident, soon(job, SHAKE_NS)) != PEAL_OK) {
+        sock_recv(fd, &ident, sizeof ident, rt_job_soon(job, SHAKE_NS)) != PEAL_OK) {
         sock_close(&fd);
         return;
     }
@@ -266,8 +139,8 @@ static void receive(struct reception *r, struct rt_job *job, int fd, const struc
                            ident.rank, job->idents[ident.rank].host, ident.host);
     if (status != PEAL_OK) {
         struct rt_verdict verdict;
-        set_verdict(&verdict, status, &why);
-        (void)!sock_send(fd, &verdict, sizeof verdict, soon(job, SHAKE_NS));
+        rt_verdict_set(&verdict, status, &why);
+        (void)!sock_send(fd, &verdict, sizeof verdict, rt_job_soon(job, SHAKE_NS));
         sock_close(&fd);
         if (r->status == PEAL_OK)
             r->why = why;
@@ -340,12 +213,12 @@ static peal_status meet_as_root(struct rt_job *job, peal_diag *diag)
     r->status = auth_random(job->world, sizeof job->world, &r->why);
     if (r->status == PEAL_OK)
         r->status = receive_all(job, r);
-    set_verdict(&verdict, r->status, &r->why);
+    rt_verdict_set(&verdict, r->status, &r->why);
     verdict.sockets = job->sockets;
     memcpy(verdict.world, job->world, sizeof verdict.world);
     peal_free(job->ctx, r, sizeof *r);
     tell_all(job, &verdict);
-    return take_verdict(&verdict, diag);
+    return rt_verdict_take(&verdict, diag);
 }
 
 /* ---- the others: finding rank 0 */
@@ -354,12 +227,12 @@ static peal_status call_root(struct rt_job *job, const struct sock_addr *root,
                              const struct job_plan *plan, peal_diag *diag)
 {
     struct auth_claim claim = {.purpose = AUTH_MEET, .ranks = job->nranks, .rank = job->rank};
-    PEAL_TRY(sock_dial(root, NULL, soon(job, SHAKE_NS), &job->star[0], diag));
+    PEAL_TRY(sock_dial(root, NULL, rt_job_soon(job, SHAKE_NS), &job->star[0], diag));
     if (plan->wait_for_key && rt_key_get(job->key_name, &job->key) != PEAL_OK) {
         sock_close(&job->star[0]);
         return PEAL_AGAIN;
     }
-    peal_status status = auth_prove(job->star[0], &job->key, &claim, soon(job, SHAKE_NS));
+    peal_status status = auth_prove(job->star[0], &job->key, &claim, rt_job_soon(job, SHAKE_NS));
     if (status != PEAL_OK)
         sock_close(&job->star[0]);
     return status;
@@ -377,7 +250,7 @@ static peal_status find_root(struct rt_job *job, const struct job_plan *plan, pe
         if (status == PEAL_OK)
             return PEAL_OK;
         if (status == PEAL_ERR_ABORTED)
-            return lost(job, status, 0, diag);
+            return rt_job_lost(job, status, 0, diag);
         if (status == PEAL_ERR_IO)
             return status;
         refusals += status == PEAL_ERR_PEER;
@@ -406,11 +279,11 @@ static peal_status meet_root(struct rt_job *job, peal_diag *diag)
         status = sock_recv(job->star[0], &verdict, sizeof verdict, wait);
     }
     if (status != PEAL_OK)
-        return lost(job, status, 0, diag);
-    PEAL_TRY(take_verdict(&verdict, diag));
+        return rt_job_lost(job, status, 0, diag);
+    PEAL_TRY(rt_verdict_take(&verdict, diag));
     status = sock_recv(job->star[0], job->idents, bytes, job->wait);
     if (status != PEAL_OK)
-        return lost(job, status, 0, diag);
+        return rt_job_lost(job, status, 0, diag);
     memcpy(job->world, verdict.world, sizeof job->world);
     job->sockets = verdict.sockets;
     for (uint32_t r = 0; r < job->nranks; r++)
@@ -460,7 +333,7 @@ static peal_status fill(struct rt_job *job, const struct job_plan *plan)
     job->idents = peal_calloc(job->ctx, job->nranks, sizeof *job->idents);
     for (uint32_t r = 0; job->star && r < job->nranks; r++)
         job->star[r] = -1;
-    refresh(job);
+    rt_job_refresh(job);
     return job->star && job->idents ? PEAL_OK : PEAL_ERR_MEMORY;
 }
 

@@ -197,67 +197,13 @@ peal_status rt_ask_read(const peal_join_params *given, const peal_table *table, 
     return p->id ? by_id(ask, !table, diag) : by_address(ask, diag);
 }
 
-/* ---- the segment of a host, and the links between hosts */
-
-static uint32_t leader_of(const struct rt_job *job)
-{
-    uint32_t r = 0;
-    while (!rt_job_near(job, r, job->rank))
-        r++;
-    return r;
-}
-
-static peal_status segment_of(const struct rt_job *job, const peal_table *table,
-                              uint64_t heap_bytes, int leads, struct rt_segment *segment,
-                              peal_diag *diag)
-{
-    struct rt_layout layout;
-    char name[64];
-    uint64_t world[2];
-    memcpy(world, job->world, sizeof world);
-    PEAL_TRY(rt_layout_make(table, job->nranks, heap_bytes, &layout, diag));
-    (void)snprintf(name, sizeof name, "/peal-%016llx%016llx-%u", (unsigned long long)world[0],
-                   (unsigned long long)world[1], leader_of(job));
-    if (leads)
-        return rt_segment_create(&layout, name, segment, diag);
-    return rt_segment_attach(&layout, name, job->timeout_ms, segment, diag);
-}
-
-/* Now rather than by a signal in the midst of a call. */
-static peal_status reserve(const struct rt_job *job, const struct rt_segment *segment,
-                           peal_diag *diag)
-{
-    const struct rt_layout *layout = &segment->layout;
-    uint64_t packets = 2 * layout->packet_bytes;
-    uint64_t scratch = 2 * layout->scratch_bytes;
-    PEAL_TRY(rt_segment_reserve(segment, 0, layout->packets, diag));
-    PEAL_TRY(rt_segment_reserve(segment, layout->packets + packets * job->rank, packets, diag));
-    return rt_segment_reserve(segment, layout->scratch + scratch * job->rank, scratch, diag);
-}
-
-/* Of each host, one makes it before the others look for it. */
-static peal_status map_segment(struct rt_job *job, const peal_table *table, uint64_t heap_bytes,
-                               struct rt_segment *segment, peal_diag *diag)
-{
-    peal_status status = PEAL_OK;
-    int leads = leader_of(job) == job->rank;
-    if (leads)
-        status = segment_of(job, table, heap_bytes, 1, segment, diag);
-    PEAL_TRY(rt_job_agree(job, status, diag));
-    if (!leads)
-        status = segment_of(job, table, heap_bytes, 0, segment, diag);
-    if (status == PEAL_OK)
-        status = reserve(job, segment, diag);
-    PEAL_TRY(rt_job_agree(job, status, diag));
-    rt_segment_unlink(segment);
-    return PEAL_OK;
-}
+/* ---- */
 
 static peal_status settle(struct rt_job *job, const peal_table *table, const peal_join_params *p,
                           peal_world *world, peal_diag *diag)
 {
     PEAL_TRY(rt_far_check(job, table, diag));
-    PEAL_TRY(map_segment(job, table, p->heap_bytes, &world->segment, diag));
+    PEAL_TRY(rt_job_segment(job, table, p->heap_bytes, &world->segment, diag));
     peal_status status = rt_far_make(job, table, &world->segment, diag);
     PEAL_TRY(rt_job_agree(job, status, diag));
     return rt_far_census(job, diag);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define SPIN_POLLS 4096u
+#define LISTEN_POLLS 32u /* where it listens in between */
 
 /* ---- the table */
 
@@ -128,12 +129,13 @@ static peal_status meet(struct peal_comm *comm, struct peal_hash128 digest, peal
 static void set_patience(struct peal_comm *comm)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t each = 1u + (comm->worker != NULL) + (comm->far != NULL);
+    int listens = rt_far_listens(comm);
+    uint32_t each = 1u + (comm->worker != NULL) + (comm->far != NULL && !listens);
     uint32_t threads = 0; /* of this host */
     for (uint32_t r = 0; r < comm->nranks; r++)
         threads += rt_is_far(comm, r) ? 0 : each;
     comm->crowded = processors > 0 && threads > (unsigned long)processors;
-    comm->spin = comm->crowded ? 1 : SPIN_POLLS;
+    comm->spin = comm->crowded ? 1 : listens ? LISTEN_POLLS : SPIN_POLLS;
     /* Staged by parts, what a rank has copied in is read on the same processor: four ranks on two
      * gathered blocks of 8 MiB in 5.8 ms, attached in 9.2. */
     if (comm->crowded && comm->attach_chooses)
@@ -179,6 +181,8 @@ static peal_status build(struct peal_comm *comm, const peal_table *table, peal_d
         status = rt_image_make(comm, table, diag);
     if (status == PEAL_OK)
         status = rt_worker_start(comm, diag);
+    if (status == PEAL_OK && comm->world->segment.counts)
+        status = rt_segment_reserve_rank(&comm->world->segment, comm->rank, diag);
     if (comm->world->job)
         status = rt_job_agree(comm->world->job, status, diag);
     if (status != PEAL_OK)
@@ -254,7 +258,9 @@ void *peal_mem_alloc(peal_comm *comm, size_t bytes)
     if (taken > room)
         return NULL;
     uint64_t at = comm->layout.heap + comm->layout.heap_bytes * comm->rank + comm->heap_used;
-    if (comm->world->job && rt_segment_reserve(&comm->world->segment, at, taken, NULL) != PEAL_OK)
+    const struct peal_world *world = comm->world;
+    if ((world->job || world->segment.counts) &&
+        rt_segment_reserve(&world->segment, at, taken, NULL) != PEAL_OK)
         return NULL;
     char *memory = comm->base + at;
     comm->heap_used += taken;

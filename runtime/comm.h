@@ -117,6 +117,8 @@ struct rt_event {
     uint32_t unread; /* the worker's: pieces not yet read and written; set by the lane before it */
     uint32_t unwritten; /* hands the transfer over */
     uint32_t far;       /* 1: the last one went to another host */
+    uint8_t eased;      /* nobody waits until one is delivered; that has its time if it is */
+    uint8_t unhurried;  /* the last of a call */
     rt_half freed;
     rt_half delivered;
 };

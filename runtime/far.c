@@ -432,6 +432,25 @@ static int is_delivered(struct rt_event *event)
     return atomic_load_explicit(&event->delivered, memory_order_acquire) == event->issued;
 }
 
+/* What a call before this one has left behind is no concern of this one's. */
+static int may_issue(const struct rt_lane *lane, struct rt_event *event)
+{
+    if (!event->eased || lane->trip > 0)
+        return is_delivered(event);
+    return atomic_load_explicit(&event->freed, memory_order_acquire) == event->issued;
+}
+
+static void issue(struct rt_event *event, uint32_t moving)
+{
+    event->issued++;
+    event->far = 1;
+    event->unread = event->unwritten = moving;
+    if (moving == 0) {
+        atomic_store_explicit(&event->freed, event->issued, memory_order_relaxed);
+        atomic_store_explicit(&event->delivered, event->issued, memory_order_relaxed);
+    }
+}
+
 static int has_room(struct peal_comm *comm, const struct rt_operand *dst, uint32_t ndst)
 {
     struct far_transport *via = comm->far->transport;
@@ -475,18 +494,16 @@ int rt_far_move(struct peal_comm *comm, const struct rt_row *row, struct rt_lane
     const struct rt_operand *dst = row->operands + step->operands + step->nsrc;
     uint32_t counts[PLAN_OPERANDS_MAX + 1] = {0};
     uint32_t moving = 0;
-    if (!is_delivered(event) || !has_room(comm, dst, step->ndst))
+    if (!may_issue(lane, event) || !has_room(comm, dst, step->ndst))
         return 0;
     cut_pieces(comm, row, lane, step, counts);
     for (uint32_t i = 0; i < step->ndst; i++)
         moving += counts[i] != 0;
-    event->issued++;
-    event->far = 1;
-    event->unread = event->unwritten = moving;
-    if (moving == 0) {
-        atomic_store_explicit(&event->freed, event->issued, memory_order_relaxed);
-        atomic_store_explicit(&event->delivered, event->issued, memory_order_relaxed);
-    }
+    event->unhurried = event->eased && row->trips == 1;
+    if (event->eased)
+        via->issue(via, event, moving);
+    else
+        issue(event, moving);
     for (uint32_t i = 0; i < step->ndst; i++) {
         struct rt_piece *pieces = row->pieces + step->pieces + (size_t)i * (step->more + 1);
         if (!counts[i])

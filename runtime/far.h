@@ -40,12 +40,20 @@ struct far_transport {
      * place. */
     void (*put)(struct far_transport *self, uint32_t rank, struct rt_event *event,
                 struct rt_piece *pieces, uint32_t count);
+    /* NULL, or counts a transfer of an event whose last one is not yet delivered: `moving` pieces
+     * are put behind this. */
+    void (*issue)(struct far_transport *self, struct rt_event *event, uint32_t moving);
     void (*store)(struct far_transport *self, uint32_t rank, uint64_t at, uint64_t word);
     void (*signal)(struct far_transport *self, uint32_t rank, uint32_t sem, uint32_t count,
                    uint32_t digest);
 
     /* While far->holds, what is put may wait for this. NULL: nothing waits. */
     void (*flush)(struct far_transport *self);
+
+    /* NULL, or the calling thread, which waits, takes what has come itself; nap_ns: sleeps until
+     * something does, but no longer. 1: something has. rest: it goes to do something else. */
+    int (*listen)(struct far_transport *self, uint64_t nap_ns);
+    void (*rest)(struct far_transport *self);
 
     /* Of a call: its output, which peers may write, before peers are told of the call; and behind
      * that, when comm->stamp is the call's. NULL: `out` and `out_bytes` are enough. */
@@ -138,6 +146,9 @@ void rt_far_give_up(const struct peal_comm *comm);
 
 /* Makes a step that reaches a far rank one of kind RT_FAR, a semaphore's end far. */
 void rt_far_mark(const struct peal_comm *comm, struct rt_row *row, struct rt_step *step);
+/* far_ease.c: behind all steps of a lane. */
+void rt_far_ease(const struct peal_comm *comm, const struct peal_plan *plan, struct rt_row *row,
+                 const struct rt_lane *lane);
 /* As their namesakes of engine_copy.c: 0: no room. */
 int rt_far_move(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
                 const struct rt_step *step);
@@ -188,8 +199,21 @@ static inline void rt_far_flush(struct peal_comm *comm)
 
 static inline void rt_far_leave(struct peal_comm *comm)
 {
-    if (comm->far)
-        atomic_store_explicit(&comm->far->out_bytes, 0, memory_order_release);
+    if (!comm->far)
+        return;
+    atomic_store_explicit(&comm->far->out_bytes, 0, memory_order_release);
+    if (comm->far->transport->rest)
+        comm->far->transport->rest(comm->far->transport);
+}
+
+/* The calling thread has waited in vain: whether something has come that it has now taken. */
+static inline int rt_far_listens(const struct peal_comm *comm)
+{
+    return comm->far && comm->far->transport->listen;
+}
+static inline int rt_far_listen(const struct peal_comm *comm)
+{
+    return rt_far_listens(comm) && comm->far->transport->listen(comm->far->transport, 0);
 }
 
 /* Behind a call that has failed. */

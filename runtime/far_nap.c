@@ -4,7 +4,7 @@
  * take their time, and where ranks outnumber processors a thread that only yields takes its full
  * share of them from the threads that receive: kernels since 6.6 hand out processors by what each
  * has had. What ranks of this host raise wakes nobody, so no nap lasts long beside the wait that is
- * behind it.
+ * behind it. Over TCP the rank listens to its sockets itself.
  */
 #include "far.h"
 
@@ -34,8 +34,13 @@ void rt_far_news(struct rt_far *far)
  * sleep. */
 void rt_far_nap(struct rt_far *far, uint64_t waited_ns)
 {
+    uint64_t ns = waited_ns / PART < NAP_NS ? waited_ns / PART : NAP_NS;
+    if (far->transport->listen) {
+        if (waited_ns > AWAKE_NS)
+            (void)far->transport->listen(far->transport, ns);
+        return;
+    }
     if (waited_ns > AWAKE_NS) {
-        uint64_t ns = waited_ns / PART < NAP_NS ? waited_ns / PART : NAP_NS;
         struct timespec limit = {0, (long)ns};
         atomic_store_explicit(&far->sleeps, 1, memory_order_seq_cst);
         (void)futex(&far->news, FUTEX_WAIT_PRIVATE, far->news_seen, &limit);

@@ -5,7 +5,7 @@
  * frame_check finds it within this rank's memory.
  *
  * kind     at                      a                    b             body
- * data     name of the place       number on its stream               the bytes
+ * data     name of the place       number on its stream  1: see below the bytes
  * store    name of the word        the word
  * signal   semaphore's index       count, digest above  streams       on each, data before it
  * ack                              data in place so far
@@ -13,6 +13,8 @@
  * ask
  * status   last call returned from call, digest above   lane, step    struct frame_wait
  * bye      1: answers the other's  last call returned from
+ *
+ * 1: nobody waits until the data is acknowledged, which may be done with what is sent next.
  */
 #ifndef PEAL_RUNTIME_FRAME_H
 #define PEAL_RUNTIME_FRAME_H

@@ -251,6 +251,7 @@ static void decode_lane(struct decode *d, uint32_t number, uint32_t *nsteps)
         decode_step(d, &d->rank->steps[from->first + i], step);
         rt_far_mark(d->comm, d->row, step);
     }
+    rt_far_ease(d->comm, d->plan, d->row, to);
     count_waits(d->row, to);
 }
 

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define JOB_VERSION 3u
+#define JOB_VERSION 4u
 #define JOB_TEXT 400u
 #define JOB_EXCHANGE_MAX 65536u
 #define JOB_SOCKETS_MAX 8u
@@ -43,6 +43,13 @@ struct rt_verdict {
 
 struct rt_far;
 
+/* Rounds of messages through the star. One that fails is the last. */
+struct rt_rounds {
+    uint32_t begun;
+    int over;
+    char why[JOB_TEXT];
+};
+
 struct rt_job {
     peal_ctx *ctx;
     uint32_t rank;
@@ -54,6 +61,7 @@ struct rt_job {
     int listener;
     struct sock_addr addr; /* of the listener */
     int *star;             /* rank 0: one to each rank; else the first leads to rank 0 */
+    struct rt_rounds rounds;
     struct rt_ident *idents;
     struct rt_far *far; /* NULL: all ranks are on this host */
     char key_name[64];  /* "": none; the shared-memory object that holds the key */
@@ -99,16 +107,29 @@ peal_status rt_ask_read(const peal_join_params *given, const peal_table *table, 
 peal_status rt_job_make(peal_ctx *ctx, const struct job_plan *plan, const peal_table *table,
                         peal_diag *diag, struct rt_job **job_out);
 void rt_job_free(struct rt_job *job);
-/* The first failure of any rank, on all of them. */
-peal_status rt_job_agree(struct rt_job *job, peal_status status, peal_diag *diag);
-peal_status rt_job_exchange(struct rt_job *job, const void *mine, size_t bytes, void *all,
-                            peal_diag *diag);
 static inline int rt_job_near(const struct rt_job *job, uint32_t a, uint32_t b)
 {
     return strncmp(job->idents[a].host_id, job->idents[b].host_id, sizeof job->idents[a].host_id) ==
            0;
 }
 struct peal_hash128 rt_table_digest(peal_ctx *ctx, const peal_table *table, peal_status *status);
+
+/* ---- boot_star.c: rounds through the star, which all ranks make in the same order. Where a rank
+ * is lost in one, or makes another, all that follow are ABORTED and say why. */
+/* The first failure of any rank, on all of them. */
+peal_status rt_job_agree(struct rt_job *job, peal_status status, peal_diag *diag);
+peal_status rt_job_exchange(struct rt_job *job, const void *mine, size_t bytes, void *all,
+                            peal_diag *diag);
+void rt_job_refresh(struct rt_job *job); /* the deadline of job->wait */
+struct sock_wait rt_job_soon(const struct rt_job *job, uint64_t ns);
+peal_status rt_job_lost(const struct rt_job *job, peal_status status, uint32_t rank,
+                        peal_diag *diag);
+void rt_verdict_set(struct rt_verdict *verdict, peal_status status, const peal_diag *diag);
+peal_status rt_verdict_take(struct rt_verdict *verdict, peal_diag *diag);
+
+/* ---- boot_segment.c: what the ranks of a host share; nobody has it by a name behind this. */
+peal_status rt_job_segment(struct rt_job *job, const peal_table *table, uint64_t heap_bytes,
+                           struct rt_segment *segment, peal_diag *diag);
 
 /* ---- boot_host.c: what a host is, and the key that its processes share */
 peal_status rt_host_name(const char *given, char *id, size_t id_bytes, char *name,

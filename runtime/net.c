@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The transport over TCP: its life, its thread, and the calling thread's side. */
+#define _GNU_SOURCE /* ppoll */
 #include "net.h"
 #include "clock.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -12,6 +14,9 @@
 
 #define EVENTS 64
 #define TICK_MS 100
+#define ASIDE_MS                                                                                   \
+    1 /* how long the thread leaves all to the calling thread, which listens itself                \
+       */
 
 /* ---- watching */
 
@@ -55,7 +60,7 @@ void net_lose(struct net *net, struct net_peer *peer)
     (void)pthread_mutex_unlock(&net->lock);
 }
 
-/* ---- the thread */
+/* ---- listening: the calling thread's while it waits, else the thread's */
 
 static void serve(struct net *net, struct net_stream *stream, uint32_t events)
 {
@@ -67,13 +72,40 @@ static void serve(struct net *net, struct net_stream *stream, uint32_t events)
         (void)pthread_mutex_unlock(&net->lock);
         rt_far_news(net->far); /* sources may be free */
     }
-    if (!(events & ~(uint32_t)EPOLLOUT))
-        return;
-    (void)pthread_mutex_lock(&net->hearing);
-    int useful = net_receive(net, stream);
-    (void)pthread_mutex_unlock(&net->hearing);
-    if (!useful)
+    if (events & ~(uint32_t)EPOLLOUT && !net_receive(net, stream))
         net_lose(net, stream->peer);
+}
+
+/* With `hearing`. */
+static void serve_all(struct net *net, const struct epoll_event *events, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (events[i].data.ptr)
+            serve(net, events[i].data.ptr, events[i].events);
+}
+
+static int is_driven(struct net *net)
+{
+    return atomic_load_explicit(&net->driven, memory_order_relaxed) != 0;
+}
+
+/* Woken for what the calling thread takes is woken for nothing: so for a while it is not. */
+static void stand_aside(struct net *net)
+{
+    uint64_t woken;
+    struct pollfd one = {.fd = net->wake, .events = POLLIN};
+    if (poll(&one, 1, ASIDE_MS) > 0)
+        (void)!read(net->wake, &woken, sizeof woken);
+}
+
+static void pay_acks(struct net *net)
+{
+    (void)pthread_mutex_lock(&net->lock);
+    for (uint32_t r = 0; net->owes_acks && r < net->nranks; r++)
+        if (net->peers[r].streams && !net->peers[r].gone)
+            net_pump(net, &net->peers[r]);
+    net->owes_acks = 0;
+    (void)pthread_mutex_unlock(&net->lock);
 }
 
 static void *net_main(void *argument)
@@ -81,12 +113,53 @@ static void *net_main(void *argument)
     struct net *net = argument;
     while (!atomic_load_explicit(&net->stop, memory_order_acquire)) {
         struct epoll_event events[EVENTS];
+        if (atomic_exchange_explicit(&net->driven, 0, memory_order_relaxed)) {
+            stand_aside(net);
+            continue;
+        }
+        pay_acks(net);
         int count = epoll_wait(net->poll, events, EVENTS, TICK_MS);
-        for (int i = 0; i < count; i++)
-            if (events[i].data.ptr)
-                serve(net, events[i].data.ptr, events[i].events);
+        (void)pthread_mutex_lock(&net->hearing);
+        if (!is_driven(net))
+            serve_all(net, events, count);
+        (void)pthread_mutex_unlock(&net->hearing);
     }
     return NULL;
+}
+
+static int net_listen(struct far_transport *self, uint64_t nap_ns)
+{
+    struct net *net = net_of(self);
+    struct epoll_event events[EVENTS];
+    struct timespec limit = {0, (long)nap_ns};
+    struct pollfd one = {.fd = net->poll, .events = POLLIN};
+    atomic_store_explicit(&net->driven, 1, memory_order_relaxed);
+    if (nap_ns && ppoll(&one, 1, &limit, NULL) <= 0)
+        return 0;
+    if (pthread_mutex_trylock(&net->hearing) != 0)
+        return 0;
+    int count = epoll_wait(net->poll, events, EVENTS, 0);
+    serve_all(net, events, count);
+    (void)pthread_mutex_unlock(&net->hearing);
+    return count > 0;
+}
+
+/* What is not yet out goes out now, and not when the thread looks next. */
+static void net_rest(struct far_transport *self)
+{
+    struct net *net = net_of(self);
+    uint64_t one = 1;
+    uint32_t waiting = 0;
+    if (!is_driven(net))
+        return;
+    (void)pthread_mutex_lock(&net->lock);
+    for (uint32_t r = 0; r < net->nranks; r++)
+        waiting |= net->peers[r].streams && !net->peers[r].gone && net_unsent(&net->peers[r]);
+    (void)pthread_mutex_unlock(&net->lock);
+    if (!waiting)
+        return;
+    atomic_store_explicit(&net->driven, 0, memory_order_relaxed);
+    (void)!write(net->wake, &one, sizeof one);
 }
 
 /* ---- the calling thread's side */
@@ -162,6 +235,21 @@ static void net_put(struct far_transport *self, uint32_t rank, struct rt_event *
 {
     struct net_item item = {.kind = FRAME_DATA, .event = event, .pieces = pieces, .count = count};
     put_item(self, rank, &item);
+}
+
+static void net_issue(struct far_transport *self, struct rt_event *event, uint32_t moving)
+{
+    struct net *net = net_of(self);
+    (void)pthread_mutex_lock(&net->lock);
+    event->issued++;
+    event->far = 1;
+    event->unread += moving;
+    event->unwritten += moving;
+    if (event->unread == 0)
+        atomic_store_explicit(&event->freed, event->issued, memory_order_release);
+    if (event->unwritten == 0)
+        atomic_store_explicit(&event->delivered, event->issued, memory_order_release);
+    (void)pthread_mutex_unlock(&net->lock);
 }
 
 static void net_store(struct far_transport *self, uint32_t rank, uint64_t at, uint64_t word)
@@ -384,9 +472,12 @@ static const struct far_transport methods = {
     .free = net_free,
     .room = net_room,
     .put = net_put,
+    .issue = net_issue,
     .store = net_store,
     .signal = net_signal,
     .flush = net_flush,
+    .listen = net_listen,
+    .rest = net_rest,
     .cut = net_cut_all,
     .tell = net_tell,
     .ask = net_ask,

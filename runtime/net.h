@@ -6,10 +6,12 @@
  * each stream before it, and is raised when that is in place: data and flags keep their order
  * although several sockets carry them.
  *
- * The calling thread sends as much as the sockets take and never waits. One thread for each comm
- * receives, acknowledges, and sends what was left. Frames leave in trains, as many as there are by
- * one system call: a small put is held for the signal behind it, and all that the lanes of a small
- * call have for a peer until none of them can go on (far.h), so that they are mostly one packet.
+ * The calling thread sends as much as the sockets take and never waits to send. While it waits for
+ * what others send it receives it itself, which spares waking anybody; else one thread for each
+ * comm receives, acknowledges, and sends what was left. Frames leave in trains, as many as there
+ * are by one system call: a small put is held for the signal behind it, and all that the lanes of a
+ * small call have for a peer until none of them can go on (far.h), so that they are mostly one
+ * packet.
  */
 #ifndef PEAL_RUNTIME_NET_H
 #define PEAL_RUNTIME_NET_H
@@ -69,6 +71,7 @@ struct net_stream {
     uint64_t ack_due; /* under the lock, as is the next */
     uint64_t ack_told;
     int in_body;
+    int hurried; /* some data since the last look is waited for until it is acknowledged */
 };
 
 struct net_peer {
@@ -104,7 +107,9 @@ struct net {
     int poll;
     int wake;
     _Atomic uint32_t stop;
-    struct rt_error error; /* what peers are owed */
+    _Atomic uint32_t driven; /* 1: the calling thread has listened since the thread last looked */
+    int owes_acks;           /* that nobody waits for; under the lock */
+    struct rt_error error;   /* what peers are owed */
 };
 
 static inline struct net *net_of(struct far_transport *self)
@@ -116,9 +121,10 @@ static inline struct net *net_of(struct far_transport *self)
 void net_pump(struct net *net, struct net_peer *peer);
 void net_acked(struct net_stream *stream, uint64_t acked);
 void net_cut(struct net_peer *peer);
+int net_unsent(const struct net_peer *peer);
 int net_idle(const struct net_peer *peer); /* nothing is left to be sent or acknowledged */
 
-/* ---- net_recv.c; in the receiving thread. 0: the link is of no use any more. */
+/* ---- net_recv.c; with `hearing`. 0: the link is of no use any more. */
 int net_receive(struct net *net, struct net_stream *stream);
 /* A peer's link is over. */
 void net_lose(struct net *net, struct net_peer *peer);

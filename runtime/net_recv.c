@@ -43,6 +43,7 @@ static enum took end_data(struct net *net, struct net_stream *stream)
         return DAMAGED;
     stream->in_body = 0;
     stream->data_in++;
+    stream->hurried |= !stream->in.b;
     return TOOK;
 }
 
@@ -264,28 +265,35 @@ static void make_room(struct net_stream *stream)
 }
 
 /* Straight to where it belongs when much is to come; else into the buffer. */
-static ssize_t read_some(const struct net *net, struct net_stream *stream)
+static ssize_t read_some(const struct net *net, struct net_stream *stream, int *emptied)
 {
     size_t left = stream->in_body ? stream->in.bytes - stream->body_got : 0;
     make_room(stream);
     if (left >= NET_BUFFER / 2 && stream->end == 0 && !net->deaf) {
         ssize_t got = recv(stream->fd, stream->to + stream->body_got, left, MSG_DONTWAIT);
         stream->body_got += got > 0 ? (size_t)got : 0;
+        *emptied = got > 0 && (size_t)got < left;
         return got;
     }
-    ssize_t got =
-        recv(stream->fd, stream->buffer + stream->end, NET_BUFFER - stream->end, MSG_DONTWAIT);
+    size_t room = NET_BUFFER - stream->end;
+    ssize_t got = recv(stream->fd, stream->buffer + stream->end, room, MSG_DONTWAIT);
+    *emptied = got > 0 && (size_t)got < room;
     stream->end += got > 0 ? (size_t)got : 0;
     return got;
 }
 
+/* At once where a sender waits for it, and before he has to; else with what is sent next. */
 static void owe_ack(struct net *net, struct net_stream *stream)
 {
     (void)pthread_mutex_lock(&net->lock);
     if (stream->ack_due != stream->data_in) {
         stream->ack_due = stream->data_in;
-        net_pump(net, stream->peer);
+        if (stream->hurried || stream->ack_due - stream->ack_told >= NET_WINDOW / 4)
+            net_pump(net, stream->peer);
+        else
+            net->owes_acks = 1;
     }
+    stream->hurried = 0;
     (void)pthread_mutex_unlock(&net->lock);
 }
 
@@ -302,14 +310,15 @@ static void set_stalled(struct net *net, struct net_stream *stream, int stalled)
 /* What is there of one stream; a bounded number of reads, for the others' sake. */
 static int receive_one(struct net *net, struct net_stream *stream)
 {
+    int emptied = 0;
     for (unsigned i = 0; i < 16; i++) {
         enum took took = take_all(net, stream);
         if (took == DAMAGED)
             return 0;
         set_stalled(net, stream, took == STALLED);
-        if (took == STALLED)
+        if (took == STALLED || emptied)
             break;
-        ssize_t got = read_some(net, stream);
+        ssize_t got = read_some(net, stream, &emptied);
         if (got == 0)
             return 0;
         if (got < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)

@@ -130,9 +130,11 @@ static int begin_data(const struct net *net, struct net_peer *peer, struct net_s
     event->unwritten++;
     event->unread++;
     uint64_t at = (uint64_t)((uintptr_t)piece->dst - (uintptr_t)net->comm->base) + peer->offset;
-    struct net_frame *frame = couple(
-        stream, (struct frame){
-                    .kind = FRAME_DATA, .bytes = (uint32_t)part, .at = at, .a = stream->data_sent});
+    struct net_frame *frame = couple(stream, (struct frame){.kind = FRAME_DATA,
+                                                            .bytes = (uint32_t)part,
+                                                            .at = at,
+                                                            .a = stream->data_sent,
+                                                            .b = event->unhurried});
     frame->body = piece->src + peer->offset;
     frame->frees = event;
     frame_seal(&frame->head, frame->body);
@@ -304,14 +306,20 @@ void net_cut(struct net_peer *peer)
     }
 }
 
-int net_idle(const struct net_peer *peer)
+int net_unsent(const struct net_peer *peer)
 {
     if (peer->head != peer->tail || peer->owes_error || peer->owes_bye)
-        return 0;
-    for (uint32_t s = 0; s < peer->streams; s++) {
-        const struct net_stream *stream = &peer->stream[s];
-        if (stream->next != stream->frames || stream->data_sent != stream->data_acked)
+        return 1;
+    for (uint32_t s = 0; s < peer->streams; s++)
+        if (peer->stream[s].next != peer->stream[s].frames)
+            return 1;
+    return 0;
+}
+
+int net_idle(const struct net_peer *peer)
+{
+    for (uint32_t s = 0; s < peer->streams; s++)
+        if (peer->stream[s].data_sent != peer->stream[s].data_acked)
             return 0;
-    }
-    return 1;
+    return !net_unsent(peer);
 }

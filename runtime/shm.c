@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define RT_MAGIC 0x6c6165702d6d6873u /* "shm-peal", little endian */
-#define RT_VERSION 3u
+#define RT_VERSION 4u
 
 /* ---- layout */
 
@@ -109,23 +109,28 @@ static char *map(uint64_t bytes, int fd)
 }
 
 /* Fresh pages are zero: counts, stamps and boards start there. */
-static void seal(struct rt_segment *segment)
+int rt_segment_begin(struct rt_segment *segment, int fd, const uint64_t token[2])
 {
+    segment->base = map(segment->layout.total, fd);
+    if (!segment->base)
+        return 0;
     struct rt_head *head = rt_head(segment->base);
     head->version = RT_VERSION;
+    memcpy(head->token, token, sizeof head->token);
     head->layout = segment->layout;
     atomic_store_explicit(&head->magic, RT_MAGIC, memory_order_release);
+    return 1;
 }
+
+static const uint64_t no_token[2];
 
 peal_status rt_segment_private(const struct rt_layout *layout, struct rt_segment *segment,
                                peal_diag *diag)
 {
     struct rt_segment made = {.layout = *layout};
-    made.base = map(layout->total, -1);
-    if (!made.base)
+    if (!rt_segment_begin(&made, -1, no_token))
         return peal_fail(diag, PEAL_ERR_MEMORY, "mapping %llu bytes of shared memory: %s",
                          (unsigned long long)layout->total, strerror(errno));
-    seal(&made);
     *segment = made;
     return PEAL_OK;
 }
@@ -136,7 +141,20 @@ static peal_status io_error(peal_diag *diag, const char *what, const char *name)
                      strerror(errno));
 }
 
-peal_status rt_segment_create(const struct rt_layout *layout, const char *name,
+static peal_status fill_named(struct rt_segment *made, int fd, int sealed, peal_diag *diag)
+{
+    const struct rt_layout layout = made->layout;
+    if (sealed && rt_segment_seal(&layout, no_token, made)) {
+        ssize_t put = write(fd, &made->card, sizeof made->card);
+        return put == (ssize_t)sizeof made->card ? PEAL_OK : io_error(diag, "writing", made->name);
+    }
+    made->counts = 1;
+    if (ftruncate(fd, (off_t)layout.total) != 0)
+        return io_error(diag, "sizing", made->name);
+    return rt_segment_begin(made, fd, no_token) ? PEAL_OK : io_error(diag, "mapping", made->name);
+}
+
+peal_status rt_segment_create(const struct rt_layout *layout, const char *name, int sealed,
                               struct rt_segment *segment, peal_diag *diag)
 {
     struct rt_segment made = {.layout = *layout, .owns_name = 1};
@@ -144,41 +162,18 @@ peal_status rt_segment_create(const struct rt_layout *layout, const char *name,
     int fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
     if (fd < 0)
         return io_error(diag, errno == EEXIST ? "left over or in use:" : "creating", name);
-    peal_status status = PEAL_OK;
-    if (ftruncate(fd, (off_t)layout->total) != 0)
-        status = io_error(diag, "sizing", name);
-    else if (!(made.base = map(layout->total, fd)))
-        status = io_error(diag, "mapping", name);
+    peal_status status = fill_named(&made, fd, sealed, diag);
     (void)close(fd);
     if (status != PEAL_OK) {
-        (void)shm_unlink(name);
+        rt_segment_unlink(&made);
+        rt_segment_unmap(&made);
         return status;
     }
-    seal(&made);
     *segment = made;
     return PEAL_OK;
 }
 
 /* ---- attaching */
-
-/* The object may not be there yet, or still be empty. -1 and errno 0: not yet. */
-static int open_sized(const char *name, uint64_t *bytes)
-{
-    int fd = shm_open(name, O_RDWR, 0);
-    if (fd < 0) {
-        if (errno == ENOENT)
-            errno = 0;
-        return -1;
-    }
-    struct stat about;
-    if (fstat(fd, &about) == 0 && about.st_size >= (off_t)sizeof(struct rt_head)) {
-        *bytes = (uint64_t)about.st_size;
-        return fd;
-    }
-    (void)close(fd);
-    errno = 0;
-    return -1;
-}
 
 static int same_layout(const struct rt_layout *a, const struct rt_layout *b)
 {
@@ -212,18 +207,20 @@ static peal_status check_head(const struct rt_head *head, uint64_t bytes,
     return PEAL_OK;
 }
 
-static peal_status attach_once(const struct rt_layout *wanted, int fd, uint64_t bytes,
-                               struct rt_segment *segment, peal_diag *diag)
+peal_status rt_segment_accept(const struct rt_layout *wanted, int fd, struct rt_segment *segment,
+                              peal_diag *diag)
 {
+    struct stat about;
+    if (fstat(fd, &about) != 0 || about.st_size < (off_t)sizeof(struct rt_head))
+        return PEAL_AGAIN;
+    uint64_t bytes = (uint64_t)about.st_size;
     char *base = map(bytes, fd);
     if (!base)
         return io_error(diag, "mapping", segment->name);
     struct rt_head *head = rt_head(base);
-    if (atomic_load_explicit(&head->magic, memory_order_acquire) != RT_MAGIC) {
-        (void)munmap(base, (size_t)bytes);
-        return PEAL_AGAIN;
-    }
-    peal_status status = check_head(head, bytes, wanted, &segment->layout, diag);
+    peal_status status = PEAL_AGAIN;
+    if (atomic_load_explicit(&head->magic, memory_order_acquire) == RT_MAGIC)
+        status = check_head(head, bytes, wanted, &segment->layout, diag);
     if (status != PEAL_OK) {
         (void)munmap(base, (size_t)bytes);
         return status;
@@ -232,24 +229,44 @@ static peal_status attach_once(const struct rt_layout *wanted, int fd, uint64_t 
     return PEAL_OK;
 }
 
+/* What begins as a card does is one. Others may have put something of that name: only what this
+ * user alone can write is taken. */
+static peal_status attach_once(const struct rt_layout *wanted, int fd, struct rt_segment *segment,
+                               peal_diag *diag)
+{
+    struct stat about;
+    struct rt_card card;
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_uid != geteuid() ||
+        about.st_mode & 077)
+        return peal_fail(diag, PEAL_ERR_IO,
+                         "the shared-memory object %s is another user's, or others may write to it",
+                         segment->name);
+    ssize_t got = pread(fd, &card, sizeof card, 0);
+    if (got != (ssize_t)sizeof card)
+        return PEAL_AGAIN;
+    if (card.mark == RT_CARD)
+        return rt_segment_take(wanted, &card, NULL, segment, diag);
+    segment->counts = 1;
+    return card.mark == RT_MAGIC ? rt_segment_accept(wanted, fd, segment, diag) : PEAL_AGAIN;
+}
+
 peal_status rt_segment_attach(const struct rt_layout *layout, const char *name, uint32_t timeout_ms,
                               struct rt_segment *segment, peal_diag *diag)
 {
-    struct rt_segment made = {0};
-    peal_copy_text(made.name, sizeof made.name, name);
     uint64_t deadline = rt_now_ns() + (uint64_t)timeout_ms * 1000000u;
     for (;;) {
-        uint64_t bytes = 0;
+        struct rt_segment made = {0};
         peal_status status = PEAL_AGAIN;
-        int fd = open_sized(name, &bytes);
-        if (fd >= 0) {
-            status = attach_once(layout, fd, bytes, &made, diag);
-            (void)close(fd);
-        } else if (errno != 0) {
+        peal_copy_text(made.name, sizeof made.name, name);
+        int fd = shm_open(name, O_RDWR, 0);
+        if (fd < 0 && errno != ENOENT)
             return io_error(diag, "opening", name);
+        if (fd >= 0) {
+            status = attach_once(layout, fd, &made, diag);
+            (void)close(fd);
         }
         if (status == PEAL_OK)
-            break;
+            *segment = made;
         if (status != PEAL_AGAIN)
             return status;
         if (rt_now_ns() > deadline)
@@ -257,8 +274,6 @@ peal_status rt_segment_attach(const struct rt_layout *layout, const char *name, 
                              timeout_ms);
         rt_sleep_us(1000);
     }
-    *segment = made;
-    return PEAL_OK;
 }
 
 /* Kernels before 5.14 do not know it: there a full /dev/shm is found out when it is touched. */
@@ -277,10 +292,19 @@ peal_status rt_segment_reserve(const struct rt_segment *segment, uint64_t at, ui
     while (failed && errno == EINTR);
     if (!failed || errno == EINVAL)
         return PEAL_OK;
-    return peal_fail(diag, PEAL_ERR_MEMORY,
-                     "no %llu bytes of shared memory to be had (is "
-                     "/dev/shm full?)",
-                     (unsigned long long)bytes);
+    return peal_fail(diag, PEAL_ERR_MEMORY, "no %llu bytes of shared memory to be had%s",
+                     (unsigned long long)bytes, segment->counts ? " (is /dev/shm full?)" : "");
+}
+
+peal_status rt_segment_reserve_rank(const struct rt_segment *segment, uint32_t rank,
+                                    peal_diag *diag)
+{
+    const struct rt_layout *layout = &segment->layout;
+    uint64_t packets = 2 * layout->packet_bytes;
+    uint64_t scratch = 2 * layout->scratch_bytes;
+    PEAL_TRY(rt_segment_reserve(segment, 0, layout->packets, diag));
+    PEAL_TRY(rt_segment_reserve(segment, layout->packets + packets * rank, packets, diag));
+    return rt_segment_reserve(segment, layout->scratch + scratch * rank, scratch, diag);
 }
 
 void rt_segment_unlink(struct rt_segment *segment)
@@ -288,6 +312,9 @@ void rt_segment_unlink(struct rt_segment *segment)
     if (segment->owns_name)
         (void)shm_unlink(segment->name);
     segment->owns_name = 0;
+    if (segment->card.mark)
+        (void)close((int)segment->card.fd);
+    segment->card.mark = 0;
 }
 
 void rt_segment_unmap(struct rt_segment *segment)

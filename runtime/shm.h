@@ -84,6 +84,7 @@ struct rt_error {
 struct rt_head {
     rt_word magic; /* stored last */
     uint32_t version;
+    uint64_t token[2]; /* which world it is */
     struct rt_layout layout;
     alignas(RT_LINE) rt_half state; /* enum rt_abort; read by every call, written once */
     rt_half sleepers;               /* ranks that may be asleep; read by every call */
@@ -152,24 +153,58 @@ static inline rt_word *rt_count(char *base, const struct rt_layout *layout, uint
 }
 
 /* ---- mapping */
+
+/* Where a sealed segment is found while its maker shows it: a descriptor of its process. */
+struct rt_card {
+    uint64_t mark; /* RT_CARD; 0: there is none */
+    uint64_t device;
+    uint64_t node;
+    uint32_t process; /* as /proc numbers it */
+    uint32_t fd;
+};
+#define RT_CARD 0x6c6165702d647263u /* "crd-peal", little endian */
+
 struct rt_segment {
     char *base;
     struct rt_layout layout;
-    char name[256]; /* "" private */
-    int owns_name;  /* it is still to be unlinked, by us */
+    char name[256];      /* "": it has none */
+    int owns_name;       /* it is still to be unlinked, by us */
+    struct rt_card card; /* of ours, while it is shown */
+    int counts;          /* for the size of /dev/shm: it is there that its memory comes from */
 };
 
+/* Of this process and its children. */
 peal_status rt_segment_private(const struct rt_layout *layout, struct rt_segment *segment,
                                peal_diag *diag);
-peal_status rt_segment_create(const struct rt_layout *layout, const char *name,
+
+/* shm_seal.c: no name. 0: the system has no such memory, or shows it to nobody. */
+int rt_segment_seal(const struct rt_layout *layout, const uint64_t token[2],
+                    struct rt_segment *segment);
+/* token NULL: any. UNSUPPORTED: it is not to be had from here. */
+peal_status rt_segment_take(const struct rt_layout *layout, const struct rt_card *card,
+                            const uint64_t token[2], struct rt_segment *segment, peal_diag *diag);
+
+/* The object of that name holds the segment itself; or, where it is sealed, its card. */
+peal_status rt_segment_create(const struct rt_layout *layout, const char *name, int sealed,
                               struct rt_segment *segment, peal_diag *diag);
 /* Waits until the object is there and complete. layout: what this process's table asks for;
  * the heap is as large as its maker said. */
 peal_status rt_segment_attach(const struct rt_layout *layout, const char *name, uint32_t timeout_ms,
                               struct rt_segment *segment, peal_diag *diag);
+
+/* Maps the file, of the segment's layout, and writes its head; 0: no. */
+int rt_segment_begin(struct rt_segment *segment, int fd, const uint64_t token[2]);
+/* Maps one that another process has begun: AGAIN while it has not. */
+peal_status rt_segment_accept(const struct rt_layout *wanted, int fd, struct rt_segment *segment,
+                              peal_diag *diag);
+
 /* Takes the memory of [at, at + bytes) now; ERR_MEMORY when there is none. */
 peal_status rt_segment_reserve(const struct rt_segment *segment, uint64_t at, uint64_t bytes,
                                peal_diag *diag);
+/* What a rank is sure to use: now rather than by a signal in the midst of a call. */
+peal_status rt_segment_reserve_rank(const struct rt_segment *segment, uint32_t rank,
+                                    peal_diag *diag);
+/* All who are to have it do: its name goes, and what it is shown by. */
 void rt_segment_unlink(struct rt_segment *segment);
 void rt_segment_unmap(struct rt_segment *segment);
 

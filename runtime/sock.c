@@ -161,6 +161,11 @@ void sock_close(int *fd)
     *fd = -1;
 }
 
+void sock_end(int fd)
+{
+    (void)shutdown(fd, SHUT_WR);
+}
+
 int sock_share(int fd)
 {
     return fcntl(fd, F_DUPFD_CLOEXEC, 0);

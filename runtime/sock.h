@@ -46,6 +46,7 @@ peal_status sock_dial(const struct sock_addr *to, const struct sock_addr *from,
 peal_status sock_own(int fd, struct sock_addr *addr, peal_diag *diag);
 int sock_share(int fd);   /* the same socket once more; -1: no */
 void sock_close(int *fd); /* and makes it -1 */
+void sock_end(int fd);    /* nothing more is sent; what was still arrives */
 
 /* All of it. PEAL_ERR_PEER: the other end is gone; TIMEOUT, ABORTED. */
 peal_status sock_send(int fd, const void *data, size_t bytes, struct sock_wait wait);

@@ -53,7 +53,7 @@ static peal_status reserve_staging(struct peal_comm *comm, uint64_t bytes, peal_
     uint64_t area = area_bytes(comm);
     uint64_t take = need < area && area <= room ? area : need;
     uint64_t end = comm->layout.heap + comm->layout.heap_bytes * (comm->rank + 1ull);
-    if (comm->world->job || comm->attached)
+    if (comm->world->job || comm->world->segment.counts || comm->attached)
         PEAL_TRY(rt_segment_reserve(&comm->world->segment, end - 2 * take, 2 * take, diag));
     comm->staged_bytes = take;
     return PEAL_OK;

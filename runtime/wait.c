@@ -384,7 +384,8 @@ peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocke
 {
     uint32_t yields = comm->polls - comm->spin;
     int naps = comm->far && yields > YIELDS_PER_LOOK;
-    if (!naps)
+    int heard = rt_far_listen(comm);
+    if (!heard && (!naps || comm->crowded))
         (void)sched_yield();
     if (yields == 0 || (yields % YIELDS_PER_LOOK != 0 && !naps))
         return PEAL_OK;
@@ -397,9 +398,9 @@ peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocke
     }
     if (yields >= UINT32_MAX / 2)
         comm->polls = comm->spin + 2 * YIELDS_PER_LOOK;
-    if (naps)
+    if (naps && !heard)
         rt_far_nap(comm->far, now - comm->wait_start);
-    else if (now - comm->wait_start > (comm->crowded ? DOZE_CROWDED_NS : DOZE_NS))
+    else if (!naps && now - comm->wait_start > (comm->crowded ? DOZE_CROWDED_NS : DOZE_NS))
         rt_doze(comm);
     if (now < comm->next_look)
         return PEAL_OK;

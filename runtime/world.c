@@ -50,7 +50,7 @@ static peal_status map_segment(const peal_world_params *params, const peal_table
     if (!params->shm_name)
         return rt_segment_private(&layout, &world->segment, diag);
     if (!params->attach)
-        return rt_segment_create(&layout, params->shm_name, &world->segment, diag);
+        return rt_segment_create(&layout, params->shm_name, 1, &world->segment, diag);
     return rt_segment_attach(&layout, params->shm_name, world->timeout_ms, &world->segment, diag);
 }
 

@@ -1240,7 +1240,8 @@ typedef struct peal_world_params {
     uint64_t heap_bytes;  /* registered memory a rank may take; 0 means 256 MiB (virtual) */
     uint32_t timeout_ms;  /* deadline of every wait; 0 means 30 000 */
     const char *shm_name; /* NULL: private to this process and its children; else the name
-                             of a POSIX shared-memory object ("/job1") made by rank 0 */
+                             of a POSIX shared-memory object ("/job1") made by rank 0, which tells
+                             processes of its user and pid namespace where the memory is */
     int attach;           /* 1: open shm_name, which another process makes */
     int private_buffers;  /* 1: ranks are processes, so that callers' own buffers are not
                              visible to peers and are staged through registered memory */
@@ -1343,7 +1344,9 @@ PEAL_API PEAL_CHECK peal_status peal_world_split(peal_world *world, const uint32
                                                  uint32_t count, const peal_table *table,
                                                  peal_diag *diag, peal_world **world_out);
 /* What the ranks of a joined world tell each other beside their plans: `bytes` (at most 65 536) of
- * each, in rank order, in `all`. Every rank calls. Errors: PEER, TIMEOUT. */
+ * each, in rank order, in `all`. Every rank calls, with as many. Errors: PEER, TIMEOUT, MISMATCH,
+ * behind which the ranks are no more in step: further exchanges are ABORTED, and the text says why.
+ */
 PEAL_API PEAL_CHECK peal_status peal_world_exchange(peal_world *world, const void *mine,
                                                     size_t bytes, void *all, peal_diag *diag);
 /* The name of a rank's host; NULL where the world was not joined. Lives with the world. */

@@ -62,22 +62,7 @@ static peal_status check_symmetric(const struct peal_cuda_comm *comm, const stru
     return PEAL_OK;
 }
 
-/* A graph would use the same area in one call and the next. */
-static peal_status check_capture(const struct peal_cuda_comm *comm, const struct asked *asked,
-                                 cu_handle stream, peal_diag *diag)
-{
-    int capturing = CU_CAPTURE_NONE;
-    if (!asked->stages || asked->zero) /* which has barriers around it */
-        return PEAL_OK;
-    CUDA_TRY(comm->cuda, diag, stream_capturing, stream, &capturing);
-    if (capturing != CU_CAPTURE_NONE)
-        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                         "a captured call needs buffers of peal_cuda_mem_alloc, where ranks are "
-                         "processes");
-    return PEAL_OK;
-}
-
-static peal_status check(struct peal_cuda_comm *comm, const peal_cuda_call *call, cu_handle stream,
+static peal_status check(struct peal_cuda_comm *comm, const peal_cuda_call *call,
                          struct asked *asked, peal_diag *diag)
 {
     asked->args = (struct rt_args){call->collective, call->root, call->peer,
@@ -97,7 +82,7 @@ static peal_status check(struct peal_cuda_comm *comm, const peal_cuda_call *call
     if (asked->zero || comm->zero[asked->row - comm->host->rows].posts)
         PEAL_TRY(check_symmetric(comm, asked->row, call, diag));
     asked->stages = must_stage(comm, asked->row, call, asked->zero);
-    return check_capture(comm, asked, stream, diag);
+    return cuda_stage_reserve(comm, asked->row, asked->stages, diag);
 }
 
 /* ---- enqueueing */
@@ -151,7 +136,7 @@ static peal_status check_and_enqueue(struct peal_cuda_comm *comm, const peal_cud
                                      cu_handle stream, peal_diag *diag)
 {
     struct asked asked = {.row = NULL};
-    PEAL_TRY(check(comm, call, stream, &asked, diag));
+    PEAL_TRY(check(comm, call, &asked, diag));
     peal_status status = enqueue(comm, call, &asked, stream, diag);
     if (status == PEAL_OK)
         comm->calls++;

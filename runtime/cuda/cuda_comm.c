@@ -341,8 +341,7 @@ void *peal_cuda_mem_alloc(peal_cuda_comm *comm, size_t bytes)
 {
     if (!comm || bytes == 0)
         return NULL;
-    uint64_t top = comm->staged_bytes ? comm->staged : comm->heap_end;
-    uint64_t room = top - comm->heap - comm->heap_used;
+    uint64_t room = comm->heap_end - comm->heap - comm->heap_used - 2 * comm->staged_bytes;
     if (bytes > room)
         return NULL;
     uint64_t taken = ((uint64_t)bytes + CUDA_HEAP_ALIGN - 1) / CUDA_HEAP_ALIGN * CUDA_HEAP_ALIGN;

@@ -141,9 +141,7 @@ struct peal_cuda_comm {
     uint64_t heap;  /* and of the heap */
     uint64_t heap_end;
     uint64_t heap_used;    /* from the bottom by peal_cuda_mem_alloc, from the top for staging */
-    uint64_t staged;       /* offset of the present staging areas: in and out of two turns */
-    uint64_t staged_bytes; /* of one of the four */
-    uint32_t staged_turn;
+    uint64_t staged_bytes; /* so far, of an input or output */
     struct cuda_peer *peers;
     struct cuda_block multicast; /* the arenas of all ranks by the switch, where plans use it */
     int bound;                   /* to it */
@@ -285,8 +283,11 @@ struct cuda_buffers {
     uint64_t shared_in; /* the same, or where they are staged for other ranks, in the arena */
     uint64_t shared_out;
 };
+/* That there is room for it. what: RT_REACH_* of what has to be staged. Errors: RANGE. */
+peal_status cuda_stage_reserve(struct peal_cuda_comm *comm, const struct rt_row *row, uint32_t what,
+                               peal_diag *diag);
 /* Fills them in. By copies on the stream it puts what others read where they reach it; to be undone
- * behind the call. RT_REACH_* of what has to be staged. */
+ * behind the call. what: reserved. */
 peal_status cuda_stage(struct peal_cuda_comm *comm, const struct rt_row *row, uint32_t what,
                        struct cuda_buffers *buffers, cu_handle stream, peal_diag *diag);
 peal_status cuda_unstage(const struct peal_cuda_comm *comm, const struct rt_row *row,

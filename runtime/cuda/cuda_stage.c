@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Buffers that other ranks do not reach: what they read is copied into the heap in front of a call,
- * what they write out of it behind, in the order of the call's stream. As with staging on hosts, a
- * call's area is used again in the call after the next: then the former call is over everywhere.
+ * what they write out of it behind, in the order of the call's stream. Nobody touches a rank's
+ * buffers before it has entered a call or after it has left it, so all calls use one place, at the
+ * end of the heap: also those of a graph, and on all ranks, whatever each of them has copied
+ * before.
  */
 #include "cuda_comm.h"
 
@@ -12,32 +14,38 @@ int cuda_in_heap(const struct peal_cuda_comm *comm, uint64_t at, uint64_t bytes)
     return at >= first && at - first <= comm->heap_used && bytes <= comm->heap_used - (at - first);
 }
 
-/* ---- areas */
+/* ---- the place */
 
-/* Those that were too small are left as they are: calls that use them may be under way. The same on
- * all ranks, which make the same calls. */
-static peal_status reserve(struct peal_cuda_comm *comm, uint64_t bytes, peal_diag *diag)
+static uint64_t whole(uint64_t bytes)
 {
-    uint64_t top = comm->staged_bytes ? comm->staged : comm->heap_end;
-    uint64_t room = top - comm->heap - comm->heap_used;
-    uint64_t each = (bytes + CUDA_HEAP_ALIGN - 1) / CUDA_HEAP_ALIGN * CUDA_HEAP_ALIGN;
-    if (bytes <= comm->staged_bytes)
-        return PEAL_OK;
-    if (each > room / 4)
-        return peal_fail(diag, PEAL_ERR_RANGE,
-                         "private buffers of %llu bytes take four times that of the heap, of which "
-                         "%llu are left: use a larger heap, or peal_cuda_mem_alloc",
-                         (unsigned long long)bytes, (unsigned long long)room);
-    if (each < 2 * comm->staged_bytes && 2 * comm->staged_bytes <= room / 4)
-        each = 2 * comm->staged_bytes;
-    comm->staged = top - 4 * each;
-    comm->staged_bytes = each;
-    return PEAL_OK;
+    return (bytes + CUDA_HEAP_ALIGN - 1) / CUDA_HEAP_ALIGN * CUDA_HEAP_ALIGN;
 }
 
-static uint64_t area(const struct peal_cuda_comm *comm, uint32_t which)
+static uint64_t place_bytes(const struct peal_cuda_comm *comm, const struct rt_row *row)
 {
-    return comm->arena.at + comm->staged + comm->staged_bytes * (2 * comm->staged_turn + which);
+    return comm->zero[row - comm->host->rows].most * row->block_bytes;
+}
+
+/* Of the caller's input, or output. */
+static uint64_t place(const struct peal_cuda_comm *comm, uint64_t bytes, uint32_t which)
+{
+    return comm->arena.at + comm->heap_end - (2 - which) * whole(bytes);
+}
+
+peal_status cuda_stage_reserve(struct peal_cuda_comm *comm, const struct rt_row *row, uint32_t what,
+                               peal_diag *diag)
+{
+    uint64_t bytes = place_bytes(comm, row);
+    uint64_t room = comm->heap_end - comm->heap - comm->heap_used;
+    if (!what || bytes <= comm->staged_bytes)
+        return PEAL_OK;
+    if (bytes > room / 2 || whole(bytes) > room / 2)
+        return peal_fail(diag, PEAL_ERR_RANGE,
+                         "private buffers of %llu bytes take twice that of the heap, of which "
+                         "%llu are left: use a larger heap, or peal_cuda_mem_alloc",
+                         (unsigned long long)bytes, (unsigned long long)room);
+    comm->staged_bytes = whole(bytes);
+    return PEAL_OK;
 }
 
 /* ---- copies */
@@ -81,17 +89,15 @@ static peal_status copy_reached(const struct peal_cuda_comm *comm, const struct 
 peal_status cuda_stage(struct peal_cuda_comm *comm, const struct rt_row *row, uint32_t what,
                        struct cuda_buffers *buffers, cu_handle stream, peal_diag *diag)
 {
-    uint32_t most = comm->zero[row - comm->host->rows].most;
+    uint64_t bytes = place_bytes(comm, row);
     buffers->shared_in = buffers->in;
     buffers->shared_out = buffers->out;
     if (!what || !row->block_bytes)
         return PEAL_OK;
-    PEAL_TRY(reserve(comm, most * row->block_bytes, diag));
-    comm->staged_turn ^= 1;
     comm->staged_calls += (row->reach & (what & RT_REACH_IN ? CUDA_REACH_IN : 0)) ||
                           (row->reach & (what & RT_REACH_OUT ? CUDA_REACH_OUT : 0));
     if (what & RT_REACH_OUT)
-        buffers->shared_out = area(comm, 1);
+        buffers->shared_out = place(comm, bytes, 1);
     /* Blocks that are filled up to a length that only the device knows come back whole: with what
      * was behind it. */
     if (what & RT_REACH_OUT && row->counted)
@@ -99,7 +105,7 @@ peal_status cuda_stage(struct peal_cuda_comm *comm, const struct rt_row *row, ui
             copy_reached(comm, row, RT_REACH_OUT, buffers->shared_out, buffers->out, stream, diag));
     if (!(what & RT_REACH_IN))
         return PEAL_OK;
-    buffers->shared_in = area(comm, 0);
+    buffers->shared_in = place(comm, bytes, 0);
     return copy_reached(comm, row, RT_REACH_IN, buffers->shared_in, buffers->in, stream, diag);
 }
 

@@ -53,6 +53,10 @@ peal_status cuda_zero_check(const struct peal_cuda_comm *comm, const struct rt_r
 
 /* ---- what is kept of all ranks' programs */
 
+/* All semaphores of all ranks have numbers. */
+_Static_assert((uint64_t)RT_RANKS_MAX *RT_RANKS_MAX *PLAN_SEMS_MAX < CUDA_NO_SEM,
+               "no world is so large");
+
 static struct cuda_sync sync_of(const struct peal_cuda_comm *comm, uint32_t rank,
                                 const struct plan_step *step)
 {

@@ -81,6 +81,15 @@ if [ -e /proc/net/if_inet6 ] && grep -q '^0*1 ' /proc/net/if_inet6; then
     expect_ranks 0
 fi
 
+# Each pair of ranks in a world of its own, the others waiting.
+launch "a a b" "$PEAL" bench "$two" --group 0,1,8 --all-pairs --timeout 60000
+expect_ranks 0
+for line in '0 +1 .* memory' '0 +2 .* tcp' '2 +1 .* tcp'; do
+    expect_out "^ +$line"
+done
+[ "$(grep -c '  tcp' out)" = 4 ] || die "not each pair"
+[ ! -s out.1 ] || die "another rank than 0 speaks"
+
 # One that stands still: rank 0 says where each is, of the other host what it last answered.
 launch "a a b b" "$PEAL" run "$two" --group 0,1,8,9 --bytes 64 --iters 1000000 --watch --timeout 5000
 for ((i = 0; i < 600; i++)); do
@@ -128,6 +137,9 @@ said 'planned from another topology, or with other options'
 launch "a b" "$PEAL" run host:2 --timeout 4000
 expect_ranks 3
 expect_err 'rank 0 on a reaches into memory of rank 1 on b by sm'
+MASTER_PORT=$port MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 RANK=0 LOCAL_RANK=here expect 2 "$PEAL" run "$two" \
+    --group 0,8
+expect_err "LOCAL_RANK is .here., not a number"
 MASTER_PORT=$port MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 RANK=0 expect 2 "$PEAL" run "$two" --group 0,8
 expect_err '3 processes were started for a plan of 2 ranks'
 

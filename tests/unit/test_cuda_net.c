@@ -419,6 +419,29 @@ static void replay_body(struct member *self)
     replay(self, calls, 3, 3);
 }
 
+/* Buffers that others do not reach: each replay copies them again, by a place that a call beside it
+ * has used, too. */
+static void replay_private_body(struct member *self)
+{
+    struct what calls[3] = {
+        {PEAL_ALLREDUCE, 4099, 0, 0}, {PEAL_ALLTOALL, 33, 0, 0}, {PEAL_ALLGATHER, 30001, 0, 0}};
+    replay(self, calls, 3, 2);
+}
+
+/* What the heap has no room for is refused before anything is enqueued. */
+static void room_body(struct member *self)
+{
+    struct what what = {PEAL_ALLREDUCE, MOST, 9, 0};
+    peal_diag diag = PEAL_DIAG_INIT;
+    SAY(self, peal_cuda_mem_alloc(self->comm, 40u << 20) != NULL, "no 40 MiB");
+    prepare(self, &what);
+    peal_status status = enqueue(self, &what, &diag);
+    SAY(self, status == PEAL_ERR_RANGE && strstr(diag.text, "twice that of the heap"), "%d: %s",
+        (int)status, diag.text);
+    what.count = MOST / 4;
+    call_once(self, what);
+}
+
 static peal_cuda_comm_info info_of(struct member *self)
 {
     peal_cuda_comm_info info = {.size = sizeof info};
@@ -492,7 +515,13 @@ END_TEST
 START_TEST(test_replay)
 {
     load_graphs(&graphs);
-    run(replay_body, _i ? NULL : "off", 1, 60000);
+    run(_i < 2 ? replay_body : replay_private_body, _i % 2 ? NULL : "off", 1, 60000);
+}
+END_TEST
+
+START_TEST(test_room)
+{
+    run(room_body, "off", 1, 60000);
 }
 END_TEST
 
@@ -890,7 +919,8 @@ int main(void)
     tests = add_case(suite, "calls");
     tcase_add_checked_fixture(tests, set_up_threads, tear_down_threads);
     tcase_add_loop_test(tests, test_queued, 0, 2);
-    tcase_add_loop_test(tests, test_replay, 0, 2);
+    tcase_add_loop_test(tests, test_replay, 0, 4);
+    tcase_add_test(tests, test_room);
     tests = add_case(suite, "ends");
     tcase_add_checked_fixture(tests, set_up_threads, tear_down_threads);
     tcase_add_test(tests, test_late);

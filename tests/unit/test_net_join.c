@@ -119,7 +119,7 @@ struct member {
     peal_world *world;
     pthread_t thread;
     peal_status status;
-    char text[512];
+    char text[640];
     uint32_t wrong;
 };
 
@@ -221,6 +221,28 @@ static void body_calls(struct member *self, peal_comm *comm)
         reduce_once(self, comm, self->rank, RANKS, counts[i], i % 2 == 1);
 }
 
+static uint32_t eased_events(const peal_comm *comm)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < comm->nrows; i++)
+        for (uint32_t e = 0; e < comm->rows[i].nlanes * PLAN_EVENTS_MAX; e++)
+            found += comm->rows[i].events && comm->rows[i].events[e].eased;
+    return found;
+}
+
+/* Small calls, behind which nobody awaits an acknowledgement: it comes with the next ones, or, when
+ * ranks do other things in between, by itself. */
+static void body_eased(struct member *self, peal_comm *comm)
+{
+    self->wrong += eased_events(comm) == 0;
+    for (uint32_t i = 0; i < 300; i++) {
+        if (i % 50 == 20 + self->rank * 3)
+            rt_sleep_us(4000);
+        reduce_once(self, comm, self->rank, RANKS, 1 + i % 70, 0);
+    }
+    rt_sleep_us(5000 * self->rank);
+}
+
 static void body_counted(struct member *self, peal_comm *comm)
 {
     static const size_t block = 700;
@@ -253,6 +275,12 @@ START_TEST(test_calls)
 END_TEST
 
 /* Each rank has nothing but its own programs. */
+START_TEST(test_eased)
+{
+    run_members(body_eased, 2, 0);
+}
+END_TEST
+
 START_TEST(test_slices)
 {
     static const uint32_t group[RANKS] = {0, 1, 8, 9};
@@ -304,6 +332,59 @@ static void body_exchange(struct member *self, peal_comm *comm)
     self->wrong += strcmp(peal_world_host(self->world, 3), "right") != 0;
     self->wrong += peal_world_host(self->world, RANKS) != NULL;
     free(mine);
+}
+
+/* An exchange that some give up, or make otherwise, is the last: nobody gets in a later one what
+ * was said in it, and all are told what it was. */
+#define BRIEF_MS 300u
+
+static uint32_t odd_rank; /* the one that comes late, or with more */
+
+static void expect_end(struct member *self, const char *what, const char *text)
+{
+    uint64_t mine[2] = {100 + self->rank, 0}, all[2 * RANKS] = {0};
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_status status = peal_world_exchange(self->world, mine, sizeof *mine, all, &diag);
+    if (status == PEAL_ERR_ABORTED && strstr(diag.text, "since: ") && strstr(diag.text, text))
+        return;
+    self->wrong++;
+    (void)snprintf(self->text, sizeof self->text, "%s: %d: %s", what, status, diag.text);
+}
+
+static void body_late_exchange(struct member *self, peal_comm *comm)
+{
+    uint64_t mine = self->rank, all[RANKS] = {0};
+    peal_diag diag = PEAL_DIAG_INIT;
+    char who[64];
+    (void)comm;
+    self->world->job->timeout_ms = BRIEF_MS;
+    if (self->rank == odd_rank)
+        rt_sleep_us(3 * BRIEF_MS * 1000);
+    peal_status status = peal_world_exchange(self->world, &mine, sizeof mine, all, &diag);
+    /* Rank 0 finds all that the others had said before they gave up. */
+    int whole = odd_rank == 0 && self->rank == 0 && status == PEAL_OK;
+    for (uint32_t r = 0; r < RANKS; r++)
+        self->wrong += status == PEAL_OK && all[r] != r;
+    self->wrong += status != PEAL_ERR_TIMEOUT && !whole;
+    (void)snprintf(who, sizeof who, "rank %u on %s did not answer within %u ms", odd_rank,
+                   odd_rank < 2 ? "left" : "right", BRIEF_MS);
+    if (status != PEAL_OK && !strstr(diag.text, who))
+        self->wrong++, expect_ok(self, status, &diag);
+    if (whole) /* now it hears */
+        self->wrong += peal_world_exchange(self->world, &mine, sizeof mine, all, &diag) == PEAL_OK;
+    expect_end(self, "again", who);
+    expect_end(self, "once more", who);
+}
+
+static void body_other_exchange(struct member *self, peal_comm *comm)
+{
+    uint64_t mine[2] = {self->rank, self->rank}, all[2 * RANKS] = {0};
+    peal_diag diag = PEAL_DIAG_INIT;
+    (void)comm;
+    size_t bytes = self->rank == odd_rank ? 16 : 8;
+    peal_status status = peal_world_exchange(self->world, mine, bytes, all, &diag);
+    self->wrong += status != PEAL_ERR_MISMATCH || !strstr(diag.text, "makes another exchange");
+    expect_end(self, "again", "makes another exchange than rank 0 on left");
 }
 
 static void body_split(struct member *self, peal_comm *comm)
@@ -435,6 +516,13 @@ START_TEST(test_exchange)
 }
 END_TEST
 
+START_TEST(test_exchange_fails)
+{
+    odd_rank = _i < 2 ? 2u * (unsigned)_i : 3;
+    run_members(_i < 2 ? body_late_exchange : body_other_exchange, 1, 0);
+}
+END_TEST
+
 START_TEST(test_split)
 {
     run_members(body_split, 2, 0);
@@ -547,11 +635,13 @@ int main(void)
     tcase_add_unchecked_fixture(joined, set_up, tear_down);
     tcase_add_checked_fixture(joined, set_up_test, tear_down_test);
     tcase_add_loop_test(joined, test_calls, 0, 4);
+    tcase_add_test(joined, test_eased);
     tcase_add_test(joined, test_slices);
     tcase_add_test(joined, test_counted);
     tcase_add_test(joined, test_replace);
     tcase_add_loop_test(joined, test_counters, 0, 2);
     tcase_add_test(joined, test_exchange);
+    tcase_add_loop_test(joined, test_exchange_fails, 0, 3);
     tcase_add_test(joined, test_split);
     tcase_add_loop_test(joined, test_leave, 0, 2);
     tcase_add_loop_test(joined, test_start, 0, 2);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks as processes: forked after the world is made, or attached to it by name at any address;
  * private buffers; the death of one. */
+#define _GNU_SOURCE
+#include "shm.h"
 #include "support.h"
 #include "test_fixture.h"
 #include "test_run.h"
@@ -11,6 +13,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -261,6 +264,97 @@ START_TEST(an_object_of_strangers_is_refused)
 }
 END_TEST
 
+/* ---- others of this user, and of this host: none of them may have a rank die of a signal */
+
+/* Cuts, by every way to it, the segment that the object leads to. How many ways were open. */
+static unsigned cut_all(int object)
+{
+    struct rt_card card;
+    char path[64];
+    unsigned cut = 0;
+    if (pread(object, &card, sizeof card, 0) == (ssize_t)sizeof card && card.mark == RT_CARD) {
+        (void)snprintf(path, sizeof path, "/proc/%u/fd/%u", card.process, card.fd);
+        int fd = open(path, O_RDWR);
+        cut += fd < 0 || ftruncate(fd, 4096) == 0 || ftruncate(fd, 0) == 0 ||
+               fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) == 0;
+        if (fd >= 0)
+            (void)close(fd);
+    } else {
+        cut++;
+    }
+    (void)!ftruncate(object, 0);
+    return cut;
+}
+
+/* A rank of the world that this process has made and one that attaches to it; between them a third
+ * cuts what it finds by its name. */
+START_TEST(a_segment_is_not_cut)
+{
+    struct child child = {.ctx = ctx, .ranks = 2, .registered = 1};
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_world *second, *third;
+    child.table = table_for(ctx, 2, RING);
+    params.ranks = 2;
+    params.shm_name = shm_name();
+    params.timeout_ms = 3000;
+    ck_assert_int_eq(peal_world_create(ctx, &params, child.table, NULL, &child.world), PEAL_OK);
+    params.attach = 1;
+    ck_assert_msg(peal_world_create(ctx, &params, child.table, &diag, &second) == PEAL_OK, "%s",
+                  diag.text);
+    int object = shm_open(shm_name(), O_RDWR, 0);
+    ck_assert_int_ge(object, 0);
+    ck_assert_uint_eq(cut_all(object), 0);
+    params.timeout_ms = 30;
+    ck_assert_int_eq(peal_world_create(ctx, &params, child.table, NULL, &third), PEAL_ERR_TIMEOUT);
+    pid_t pids[2];
+    peal_world *worlds[2] = {child.world, second};
+    for (child.rank = 0; child.rank < 2; child.rank++) {
+        child.world = worlds[child.rank];
+        pids[child.rank] = fork();
+        if (pids[child.rank] == 0)
+            run_child(&child, join_and_call);
+    }
+    ck_assert_uint_eq(wait_for(pids, 2, -1), 0);
+    (void)close(object);
+    peal_world_destroy(second);
+    peal_world_destroy(worlds[0]);
+    peal_table_destroy(child.table);
+}
+END_TEST
+
+/* What is not this user's alone is not mapped, and a card that leads elsewhere not followed. */
+START_TEST(objects_of_others_are_refused)
+{
+    peal_table *table = table_for(ctx, 2, TWOSHOT);
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_world *world, *other;
+    struct stat about;
+    params.ranks = 2;
+    params.timeout_ms = 30;
+    params.shm_name = shm_name();
+    ck_assert_int_eq(peal_world_create(ctx, &params, table, NULL, &world), PEAL_OK);
+    int object = shm_open(shm_name(), O_RDWR, 0);
+    params.attach = 1;
+    ck_assert_int_eq(fchmod(object, 0666), 0);
+    ck_assert_int_eq(peal_world_create(ctx, &params, table, &diag, &other), PEAL_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(diag.text, "another user's"));
+    ck_assert_int_eq(fchmod(object, 0600), 0);
+    int plain = open("/dev/shm", O_TMPFILE | O_RDWR, 0600);
+    struct rt_card card = {.mark = RT_CARD, .process = (uint32_t)getpid(), .fd = (uint32_t)plain};
+    ck_assert(plain >= 0 && ftruncate(plain, 1 << 20) == 0 && fstat(plain, &about) == 0);
+    card.device = about.st_dev;
+    card.node = about.st_ino;
+    ck_assert_int_eq(pwrite(object, &card, sizeof card, 0), (int)sizeof card);
+    ck_assert_int_eq(peal_world_create(ctx, &params, table, NULL, &other), PEAL_ERR_UNSUPPORTED);
+    (void)close(plain);
+    (void)close(object);
+    peal_world_destroy(world);
+    peal_table_destroy(table);
+}
+END_TEST
+
 /* ---- private buffers beyond the heap */
 
 static int too_large(const struct child *child)
@@ -356,6 +450,8 @@ int main(void)
     tcase_add_loop_test(tests, attached_ranks, 0, 2);
     tcase_add_test(tests, names_are_refused_when_wrong);
     tcase_add_test(tests, an_object_of_strangers_is_refused);
+    tcase_add_test(tests, a_segment_is_not_cut);
+    tcase_add_test(tests, objects_of_others_are_refused);
     tcase_add_test(tests, staging_takes_no_more_than_the_heap);
     tcase_add_test(tests, a_death_is_noticed_and_named);
     tcase_set_timeout(tests, 60);
