@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every schedule that the planner would choose between runs, size by size, all of them by turns and
+ * more than once, so that what else the machine does meets all alike; of each the least time. A
+ * virtual machine's cores are at one time near each other and at another far apart, so a flag is
+ * sent there and back before each run: those count in which it took about as long as it did in
+ * most. What a first turn shows to be far behind is not measured again.
+ */
+#include "fit_calls.h"
+
+#include "fit_input.h"
+#include "run_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FEW_TURNS 2u /* of small sizes alone: a look, not a measurement */
+#define FEW_BYTES (64u << 10)
+#define FEW_BUDGET_US 500u
+#define BUDGET_US 12000u
+#define TURNS_NS 100000000000u /* no turn is begun that would end later */
+#define ALIKE 1.5              /* flags that differ by less are of one state of the machine */
+#define BEHIND 2.0
+/* Calls of processes stage their messages in places that take turns: until these have all been used
+ * once, a call waits for pages. */
+#define PLACES_BYTES (32u << 20)
+#define WARM_MOST 2048u
+
+static const peal_collective collectives[] = {PEAL_ALLREDUCE, PEAL_REDUCE_SCATTER, PEAL_ALLGATHER,
+                                              PEAL_ALLTOALL,  PEAL_BROADCAST,      PEAL_REDUCE,
+                                              PEAL_SCATTER,   PEAL_GATHER};
+/* Messages that tell of each algorithm which of its schedules is best for small ones, and so on. */
+static const uint64_t probes[] = {64, 16u << 10, 1u << 20, 64u << 20};
+
+int calls_unit(struct cli *cli, uint32_t ranks, const char *calls, peal_fabric **out)
+{
+    char text[8192];
+    peal_diag diag = PEAL_DIAG_INIT;
+    int length = snprintf(text, sizeof text,
+                          "<peal version=\"1\"><host ranks=\"%lu\"/><cost link=\"shm\" "
+                          "alpha-us=\"1\" gap-us=\"0\" beta-gbs=\"1000\"/><memory>"
+                          "<rate use=\"load\" bytes=\"1\" gbs=\"1\"/>"
+                          "<rate use=\"store\" bytes=\"1\" gbs=\"1\"/>"
+                          "<rate use=\"exchange\" bytes=\"1\" gbs=\"1\"/>%s</memory></peal>",
+                          (unsigned long)ranks, calls);
+    return say_diag(
+        peal_fabric_parse(cli->ctx, text, (size_t)length, "unit costs", NULL, &diag, out), &diag);
+}
+
+/* ---- which schedules there are */
+
+static int is_same(const struct schedule *s, const peal_row_info *row)
+{
+    return strcmp(s->algorithm, row->algorithm) == 0 && strcmp(s->detail, row->detail) == 0 &&
+           s->tile_bytes == row->tile_bytes;
+}
+
+/* Those of one collective with such buffers begin at `first`. */
+static void add_schedule(struct calling *c, uint32_t first, int private_buffers,
+                         const peal_row_info *row)
+{
+    uint32_t before = 0;
+    for (uint32_t i = first; i < c->count; i++) {
+        if (is_same(&c->schedule[i], row))
+            return;
+        before += strcmp(c->schedule[i].algorithm, row->algorithm) == 0 ? 1 : 0;
+    }
+    if (c->count == SCHEDULES_MAX)
+        return;
+    struct schedule *s = &c->schedule[c->count++];
+    s->collective = row->collective;
+    s->private_buffers = private_buffers;
+    s->tile_bytes = row->tile_bytes;
+    s->group = before; /* for now: which of its algorithm's */
+    (void)snprintf(s->algorithm, sizeof s->algorithm, "%s", row->algorithm);
+    (void)snprintf(s->detail, sizeof s->detail, "%s", row->detail);
+}
+
+static int find_schedules(struct calling *c, peal_collective collective, int private_buffers)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_request request = PEAL_REQUEST_INIT;
+    peal_table *table = NULL;
+    uint32_t first = c->count;
+    const char *name;
+    request.collective = collective;
+    request.private_buffers = private_buffers;
+    request.min_bytes = 1;
+    request.max_bytes = 1ull << 30; /* tiles that only larger messages are cut into show */
+    CLI_TRY(say_diag(peal_table_plan(c->cli->ctx, c->unit, &request, &diag, &table), &diag));
+    for (uint32_t i = 0; (name = peal_algorithm_name(i)) != NULL; i++)
+        for (uint32_t p = 0; p < COUNT_OF(probes); p++) {
+            peal_row_info row = {.size = sizeof row};
+            if (peal_table_best(table, name, probes[p], &row) == PEAL_OK)
+                add_schedule(c, first, private_buffers, &row);
+        }
+    peal_table_destroy(table);
+    return EXIT_YES;
+}
+
+/* The nth schedules of an algorithm, with such buffers, are one group. */
+static void make_groups(struct calling *c)
+{
+    uint32_t nth[SCHEDULES_MAX];
+    for (uint32_t i = 0; i < c->count; i++) {
+        struct schedule *s = &c->schedule[i];
+        uint32_t k = 0;
+        nth[i] = s->group;
+        while (k < i && (nth[k] != nth[i] || c->schedule[k].private_buffers != s->private_buffers ||
+                         strcmp(c->schedule[k].algorithm, s->algorithm) != 0))
+            k++;
+        s->group = k < i ? c->schedule[k].group : c->groups++;
+    }
+}
+
+static int find_all(struct calling *c)
+{
+    for (int private_buffers = c->procs; private_buffers >= 0; private_buffers--)
+        for (uint32_t i = 0; i < COUNT_OF(collectives); i++)
+            CLI_TRY(find_schedules(c, collectives[i], private_buffers));
+    make_groups(c);
+    return EXIT_YES;
+}
+
+/* ---- their plans: where they are all that is known to be fast, nothing else is chosen */
+
+static int make_fabric(const struct calling *c, uint32_t group, peal_fabric **fabric)
+{
+    char text[6144] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct schedule *s = &c->schedule[i];
+        if (s->group != group || used + 512 > sizeof text)
+            continue;
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "<call collective=\"%s\" algorithm=\"%s\" detail=\"%s\" "
+                                 "tile=\"%llu\" buffers=\"%s\"><time bytes=\"1\" us=\"1\"/></call>",
+                                 peal_collective_name(s->collective), s->algorithm, s->detail,
+                                 (unsigned long long)s->tile_bytes,
+                                 s->private_buffers ? "private" : "shared");
+    }
+    return calls_unit(c->cli, c->ranks, text, fabric);
+}
+
+static int add_plan(const struct calling *c, const peal_fabric *fabric, const struct schedule *s,
+                    peal_table **to)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_request request = PEAL_REQUEST_INIT;
+    peal_table *table = NULL;
+    request.collective = s->collective;
+    request.algorithm = s->algorithm;
+    request.private_buffers = s->private_buffers;
+    request.min_bytes = 1;
+    request.max_bytes = 2 * c->size[c->sizes - 1];
+    CLI_TRY(say_diag(peal_table_plan(c->cli->ctx, fabric, &request, &diag, &table), &diag));
+    int code = compile_table(fabric, table);
+    if (code == EXIT_YES && !*to) {
+        *to = table;
+        return EXIT_YES;
+    }
+    if (code == EXIT_YES)
+        code = say_diag(peal_table_join(*to, table, &diag), &diag);
+    peal_table_destroy(table);
+    return code;
+}
+
+static int make_plans(const struct calling *c, uint32_t group, peal_table **table)
+{
+    peal_fabric *fabric = NULL;
+    CLI_TRY(make_fabric(c, group, &fabric));
+    int code = EXIT_YES;
+    for (uint32_t i = 0; i < c->count && code == EXIT_YES; i++)
+        if (c->schedule[i].group == group)
+            code = add_plan(c, fabric, &c->schedule[i], table);
+    peal_fabric_destroy(fabric);
+    return code;
+}
+
+/* ---- measuring */
+
+static int is_small(const struct calling *c)
+{
+    return c->size[c->sizes - 1] <= FEW_BYTES;
+}
+
+/* Shared buffers stage nothing. */
+static uint32_t warm_calls(const struct calling *c, const struct schedule *s, uint64_t bytes)
+{
+    uint64_t calls = s->private_buffers && !is_small(c) ? PLACES_BYTES / bytes : 2;
+    return (uint32_t)(calls < 2 ? 2 : calls < WARM_MOST ? calls : WARM_MOST);
+}
+
+/* Whether an earlier turn has shown it to be far behind another one. */
+static int is_behind(const struct calling *c, const struct schedule *s, uint32_t turn, uint32_t z)
+{
+    double best = 0, own = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct schedule *other = &c->schedule[i];
+        if (other->collective != s->collective || other->private_buffers != s->private_buffers)
+            continue;
+        for (uint32_t t = 0; t < turn; t++) {
+            double us = other->run[t][z];
+            best = us > 0 && (!(best > 0) || us < best) ? us : best;
+            own = other == s && us > 0 && (!(own > 0) || us < own) ? us : own;
+        }
+    }
+    return own > BEHIND * best;
+}
+
+/* The table's row for it is this very schedule: another one may stand in where it cannot be, and
+ * what a tile holds is not cut. */
+static int is_planned(const peal_table *table, const struct job *job, uint32_t ranks,
+                      const struct schedule *s)
+{
+    peal_row_info row;
+    return find_row(table, job, ranks, &row) && strcmp(row.detail, s->detail) == 0 &&
+           row.tile_bytes == s->tile_bytes;
+}
+
+struct calls { /* of a group */
+    uint32_t count;
+    struct job job[COUNT_OF(collectives) * CALL_SIZES];
+    struct result result[COUNT_OF(collectives) * CALL_SIZES];
+    struct {
+        struct schedule *schedule;
+        uint32_t size;
+    } of[COUNT_OF(collectives) * CALL_SIZES];
+};
+
+static void add_jobs(struct calling *c, struct schedule *s, uint32_t turn, const peal_table *table,
+                     struct calls *calls)
+{
+    struct job job = {.action = {.collective = s->collective},
+                      .dtype = PEAL_FLOAT32,
+                      .op = PEAL_SUM,
+                      .calls = 1,
+                      .bounded = 1,
+                      .budget_us = is_small(c) ? FEW_BUDGET_US : BUDGET_US};
+    uint64_t bytes = 0;
+    for (uint32_t z = 0; z < c->sizes; z++) {
+        uint64_t last = bytes;
+        job.count = action_count(&job.action, c->size[z], job.dtype, c->ranks);
+        bytes = job_bytes(&job, c->ranks);
+        job.warmup = warm_calls(c, s, bytes);
+        job.rounds = job_bursts(bytes);
+        if (bytes <= last || !is_planned(table, &job, c->ranks, s) ||
+            (turn && is_behind(c, s, turn, z)))
+            continue;
+        s->bytes[z] = bytes;
+        calls->job[calls->count] = job;
+        calls->of[calls->count].schedule = s;
+        calls->of[calls->count++].size = z;
+    }
+}
+
+static int run_group(struct calling *c, uint32_t group, uint32_t turn, peal_table *table,
+                     struct calls *calls)
+{
+    struct crew crew = {.table = table, .ranks = c->ranks, .what = "peal fit: calls"};
+    CLI_TRY(read_crew(c->cli, !c->crowded, &crew));
+    memset(calls, 0, sizeof *calls);
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->schedule[i].group == group) {
+            crew.registered = crew.procs && !c->schedule[i].private_buffers;
+            add_jobs(c, &c->schedule[i], turn, table, calls);
+        }
+    if (!calls->count)
+        return EXIT_YES;
+    if (!c->crowded)
+        CLI_TRY(measure_flag(&c->flag[group][turn]));
+    crew.jobs = calls->job;
+    crew.results = calls->result;
+    crew.njobs = calls->count;
+    CLI_TRY(crew_run(&crew));
+    for (uint32_t i = 0; i < calls->count; i++)
+        calls->of[i].schedule->run[turn][calls->of[i].size] = calls->result[i].best_us;
+    return EXIT_YES;
+}
+
+static int run_turns(struct calling *c, peal_table **tables)
+{
+    struct calls *calls = need(calloc(1, sizeof *calls));
+    uint64_t begin = now_ns();
+    int code = EXIT_YES;
+    for (uint32_t turn = 0; turn < (is_small(c) ? FEW_TURNS : CALL_TURNS); turn++) {
+        uint64_t spent = now_ns() - begin;
+        if (turn >= FEW_TURNS && spent + spent / turn > TURNS_NS)
+            break;
+        for (uint32_t g = 0; g < c->groups && code == EXIT_YES; g++)
+            code = run_group(c, g, turn, tables[g], calls);
+    }
+    free(calls);
+    return code;
+}
+
+static int measure_all(struct calling *c)
+{
+    peal_table **tables = need(calloc(c->groups + 1u, sizeof *tables));
+    int code = EXIT_YES;
+    for (uint32_t g = 0; g < c->groups && code == EXIT_YES; g++)
+        code = make_plans(c, g, &tables[g]);
+    if (code == EXIT_YES)
+        code = run_turns(c, tables);
+    for (uint32_t g = 0; g < c->groups; g++)
+        peal_table_destroy(tables[g]);
+    free(tables);
+    return code;
+}
+
+/* ---- which runs count */
+
+static int by_value(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* The state in which most runs were made. */
+static void find_state(struct calling *c)
+{
+    double *flag = need(calloc(c->groups * CALL_TURNS + 1u, sizeof *flag));
+    for (uint32_t g = 0; g < c->groups; g++)
+        for (uint32_t t = 0; t < CALL_TURNS; t++)
+            if (c->flag[g][t] > 0)
+                flag[c->runs++] = c->flag[g][t];
+    qsort(flag, c->runs, sizeof *flag, by_value);
+    for (uint32_t first = 0, last = 0; first < c->runs; first++) {
+        while (last < c->runs && flag[last] <= ALIKE * flag[first])
+            last++;
+        if (last - first <= c->alike)
+            continue;
+        c->alike = last - first;
+        c->flag_us = flag[first + c->alike / 2];
+        uint32_t above = c->runs - last;
+        c->other_us = first > above ? flag[first / 2] : above ? flag[last + above / 2] : 0;
+    }
+    free(flag);
+}
+
+/* Of each schedule and size the least time in that state, or, if it never met it, of all. */
+static void take_least(const struct calling *c, struct schedule *s, uint32_t size)
+{
+    double least[2] = {0, 0};
+    for (uint32_t t = 0; t < CALL_TURNS; t++) {
+        double us = s->run[t][size], flag = c->flag[s->group][t];
+        int like = flag <= ALIKE * c->flag_us && flag >= c->flag_us / ALIKE;
+        for (int all = 0; all < 2; all++)
+            if (us > 0 && (all || like) && (!(least[all] > 0) || us < least[all]))
+                least[all] = us;
+    }
+    s->us[size] = least[0] > 0 ? least[0] : least[1];
+}
+
+int calls_measure(struct calling *c)
+{
+    CLI_TRY(calls_unit(c->cli, c->ranks, "", &c->unit));
+    CLI_TRY(find_all(c));
+    CLI_TRY(measure_all(c));
+    find_state(c);
+    for (uint32_t i = 0; i < c->count; i++)
+        for (uint32_t z = 0; z < c->sizes; z++)
+            take_least(c, &c->schedule[i], z);
+    return EXIT_YES;
+}
