@@ -3,8 +3,10 @@
  * Every schedule that the planner would choose between runs, size by size, all of them by turns and
  * more than once, so that what else the machine does meets all alike; of each the least time. A
  * virtual machine's cores are at one time near each other and at another far apart, so a flag is
- * sent there and back before each run: those count in which it took about as long as it did in
- * most. What a first turn shows to be far behind is not measured again.
+ * sent there and back before each run and behind it: those count around which it took about as long
+ * as it did in most. Each runs in a world of its own, since what a comm learns from other calls of
+ * where its peers are makes it faster. What a first turn shows to be far behind is not measured
+ * again.
  */
 #include "fit_calls.h"
 
@@ -59,19 +61,15 @@ static int is_same(const struct schedule *s, const peal_row_info *row)
 static void add_schedule(struct calling *c, uint32_t first, int private_buffers,
                          const peal_row_info *row)
 {
-    uint32_t before = 0;
-    for (uint32_t i = first; i < c->count; i++) {
+    for (uint32_t i = first; i < c->count; i++)
         if (is_same(&c->schedule[i], row))
             return;
-        before += strcmp(c->schedule[i].algorithm, row->algorithm) == 0 ? 1 : 0;
-    }
     if (c->count == SCHEDULES_MAX)
         return;
     struct schedule *s = &c->schedule[c->count++];
     s->collective = row->collective;
     s->private_buffers = private_buffers;
     s->tile_bytes = row->tile_bytes;
-    s->group = before; /* for now: which of its algorithm's */
     (void)snprintf(s->algorithm, sizeof s->algorithm, "%s", row->algorithm);
     (void)snprintf(s->detail, sizeof s->detail, "%s", row->detail);
 }
@@ -98,81 +96,41 @@ static int find_schedules(struct calling *c, peal_collective collective, int pri
     return EXIT_YES;
 }
 
-/* The nth schedules of an algorithm, with such buffers, are one group. */
-static void make_groups(struct calling *c)
-{
-    uint32_t nth[SCHEDULES_MAX];
-    for (uint32_t i = 0; i < c->count; i++) {
-        struct schedule *s = &c->schedule[i];
-        uint32_t k = 0;
-        nth[i] = s->group;
-        while (k < i && (nth[k] != nth[i] || c->schedule[k].private_buffers != s->private_buffers ||
-                         strcmp(c->schedule[k].algorithm, s->algorithm) != 0))
-            k++;
-        s->group = k < i ? c->schedule[k].group : c->groups++;
-    }
-}
-
 static int find_all(struct calling *c)
 {
     for (int private_buffers = c->procs; private_buffers >= 0; private_buffers--)
         for (uint32_t i = 0; i < COUNT_OF(collectives); i++)
             CLI_TRY(find_schedules(c, collectives[i], private_buffers));
-    make_groups(c);
     return EXIT_YES;
 }
 
 /* ---- their plans: where they are all that is known to be fast, nothing else is chosen */
 
-static int make_fabric(const struct calling *c, uint32_t group, peal_fabric **fabric)
+static int make_fabric(const struct calling *c, const struct schedule *s, peal_fabric **fabric)
 {
-    char text[6144] = "";
-    size_t used = 0;
-    for (uint32_t i = 0; i < c->count; i++) {
-        const struct schedule *s = &c->schedule[i];
-        if (s->group != group || used + 512 > sizeof text)
-            continue;
-        used += (size_t)snprintf(text + used, sizeof text - used,
-                                 "<call collective=\"%s\" algorithm=\"%s\" detail=\"%s\" "
-                                 "tile=\"%llu\" buffers=\"%s\"><time bytes=\"1\" us=\"1\"/></call>",
-                                 peal_collective_name(s->collective), s->algorithm, s->detail,
-                                 (unsigned long long)s->tile_bytes,
-                                 s->private_buffers ? "private" : "shared");
-    }
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "<call collective=\"%s\" algorithm=\"%s\" detail=\"%s\" tile=\"%llu\" "
+                   "buffers=\"%s\"><time bytes=\"1\" us=\"1\"/></call>",
+                   peal_collective_name(s->collective), s->algorithm, s->detail,
+                   (unsigned long long)s->tile_bytes, s->private_buffers ? "private" : "shared");
     return calls_unit(c->cli, c->ranks, text, fabric);
 }
 
-static int add_plan(const struct calling *c, const peal_fabric *fabric, const struct schedule *s,
-                    peal_table **to)
+static int make_plan(const struct calling *c, const struct schedule *s, peal_table **table)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_request request = PEAL_REQUEST_INIT;
-    peal_table *table = NULL;
+    peal_fabric *fabric = NULL;
     request.collective = s->collective;
     request.algorithm = s->algorithm;
     request.private_buffers = s->private_buffers;
     request.min_bytes = 1;
     request.max_bytes = 2 * c->size[c->sizes - 1];
-    CLI_TRY(say_diag(peal_table_plan(c->cli->ctx, fabric, &request, &diag, &table), &diag));
-    int code = compile_table(fabric, table);
-    if (code == EXIT_YES && !*to) {
-        *to = table;
-        return EXIT_YES;
-    }
+    CLI_TRY(make_fabric(c, s, &fabric));
+    int code = say_diag(peal_table_plan(c->cli->ctx, fabric, &request, &diag, table), &diag);
     if (code == EXIT_YES)
-        code = say_diag(peal_table_join(*to, table, &diag), &diag);
-    peal_table_destroy(table);
-    return code;
-}
-
-static int make_plans(const struct calling *c, uint32_t group, peal_table **table)
-{
-    peal_fabric *fabric = NULL;
-    CLI_TRY(make_fabric(c, group, &fabric));
-    int code = EXIT_YES;
-    for (uint32_t i = 0; i < c->count && code == EXIT_YES; i++)
-        if (c->schedule[i].group == group)
-            code = add_plan(c, fabric, &c->schedule[i], table);
+        code = compile_table(fabric, *table);
     peal_fabric_destroy(fabric);
     return code;
 }
@@ -218,18 +176,15 @@ static int is_planned(const peal_table *table, const struct job *job, uint32_t r
            row.tile_bytes == s->tile_bytes;
 }
 
-struct calls { /* of a group */
-    uint32_t count;
-    struct job job[COUNT_OF(collectives) * CALL_SIZES];
-    struct result result[COUNT_OF(collectives) * CALL_SIZES];
-    struct {
-        struct schedule *schedule;
-        uint32_t size;
-    } of[COUNT_OF(collectives) * CALL_SIZES];
+struct run {
+    uint32_t jobs;
+    struct job job[CALL_SIZES];
+    struct result result[CALL_SIZES];
+    uint32_t size[CALL_SIZES]; /* of each job, which one */
 };
 
-static void add_jobs(struct calling *c, struct schedule *s, uint32_t turn, const peal_table *table,
-                     struct calls *calls)
+static void add_jobs(const struct calling *c, struct schedule *s, uint32_t turn,
+                     const peal_table *table, struct run *run)
 {
     struct job job = {.action = {.collective = s->collective},
                       .dtype = PEAL_FLOAT32,
@@ -248,62 +203,59 @@ static void add_jobs(struct calling *c, struct schedule *s, uint32_t turn, const
             (turn && is_behind(c, s, turn, z)))
             continue;
         s->bytes[z] = bytes;
-        calls->job[calls->count] = job;
-        calls->of[calls->count].schedule = s;
-        calls->of[calls->count++].size = z;
+        run->size[run->jobs] = z;
+        run->job[run->jobs++] = job;
     }
 }
 
-static int run_group(struct calling *c, uint32_t group, uint32_t turn, peal_table *table,
-                     struct calls *calls)
+static int run_schedule(struct calling *c, struct schedule *s, uint32_t turn, peal_table *table)
 {
+    double behind = 0;
+    struct run run = {.jobs = 0};
     struct crew crew = {.table = table, .ranks = c->ranks, .what = "peal fit: calls"};
     CLI_TRY(read_crew(c->cli, !c->crowded, &crew));
-    memset(calls, 0, sizeof *calls);
-    for (uint32_t i = 0; i < c->count; i++)
-        if (c->schedule[i].group == group) {
-            crew.registered = crew.procs && !c->schedule[i].private_buffers;
-            add_jobs(c, &c->schedule[i], turn, table, calls);
-        }
-    if (!calls->count)
-        return EXIT_YES;
+    crew.registered = crew.procs && !s->private_buffers;
+    add_jobs(c, s, turn, table, &run);
+    crew.jobs = run.job;
+    crew.results = run.result;
+    crew.njobs = run.jobs;
     if (!c->crowded)
-        CLI_TRY(measure_flag(&c->flag[group][turn]));
-    crew.jobs = calls->job;
-    crew.results = calls->result;
-    crew.njobs = calls->count;
-    CLI_TRY(crew_run(&crew));
-    for (uint32_t i = 0; i < calls->count; i++)
-        calls->of[i].schedule->run[turn][calls->of[i].size] = calls->result[i].best_us;
+        CLI_TRY(measure_flag(&s->flag[turn]));
+    if (run.jobs)
+        CLI_TRY(crew_run(&crew));
+    if (!c->crowded)
+        CLI_TRY(measure_flag(&behind));
+    if (behind > ALIKE * s->flag[turn] || s->flag[turn] > ALIKE * behind)
+        s->flag[turn] = 0;
+    for (uint32_t i = 0; i < run.jobs; i++)
+        s->run[turn][run.size[i]] = run.result[i].best_us;
     return EXIT_YES;
 }
 
 static int run_turns(struct calling *c, peal_table **tables)
 {
-    struct calls *calls = need(calloc(1, sizeof *calls));
     uint64_t begin = now_ns();
     int code = EXIT_YES;
     for (uint32_t turn = 0; turn < (is_small(c) ? FEW_TURNS : CALL_TURNS); turn++) {
         uint64_t spent = now_ns() - begin;
         if (turn >= FEW_TURNS && spent + spent / turn > TURNS_NS)
             break;
-        for (uint32_t g = 0; g < c->groups && code == EXIT_YES; g++)
-            code = run_group(c, g, turn, tables[g], calls);
+        for (uint32_t i = 0; i < c->count && code == EXIT_YES; i++)
+            code = run_schedule(c, &c->schedule[i], turn, tables[i]);
     }
-    free(calls);
     return code;
 }
 
 static int measure_all(struct calling *c)
 {
-    peal_table **tables = need(calloc(c->groups + 1u, sizeof *tables));
+    peal_table **tables = need(calloc(c->count + 1u, sizeof *tables));
     int code = EXIT_YES;
-    for (uint32_t g = 0; g < c->groups && code == EXIT_YES; g++)
-        code = make_plans(c, g, &tables[g]);
+    for (uint32_t i = 0; i < c->count && code == EXIT_YES; i++)
+        code = make_plan(c, &c->schedule[i], &tables[i]);
     if (code == EXIT_YES)
         code = run_turns(c, tables);
-    for (uint32_t g = 0; g < c->groups; g++)
-        peal_table_destroy(tables[g]);
+    for (uint32_t i = 0; i < c->count; i++)
+        peal_table_destroy(tables[i]);
     free(tables);
     return code;
 }
@@ -319,11 +271,11 @@ static int by_value(const void *left, const void *right)
 /* The state in which most runs were made. */
 static void find_state(struct calling *c)
 {
-    double *flag = need(calloc(c->groups * CALL_TURNS + 1u, sizeof *flag));
-    for (uint32_t g = 0; g < c->groups; g++)
+    double *flag = need(calloc(c->count * CALL_TURNS + 1u, sizeof *flag));
+    for (uint32_t i = 0; i < c->count; i++)
         for (uint32_t t = 0; t < CALL_TURNS; t++)
-            if (c->flag[g][t] > 0)
-                flag[c->runs++] = c->flag[g][t];
+            if (c->schedule[i].flag[t] > 0)
+                flag[c->runs++] = c->schedule[i].flag[t];
     qsort(flag, c->runs, sizeof *flag, by_value);
     for (uint32_t first = 0, last = 0; first < c->runs; first++) {
         while (last < c->runs && flag[last] <= ALIKE * flag[first])
@@ -343,7 +295,7 @@ static void take_least(const struct calling *c, struct schedule *s, uint32_t siz
 {
     double least[2] = {0, 0};
     for (uint32_t t = 0; t < CALL_TURNS; t++) {
-        double us = s->run[t][size], flag = c->flag[s->group][t];
+        double us = s->run[t][size], flag = s->flag[t];
         int like = flag <= ALIKE * c->flag_us && flag >= c->flag_us / ALIKE;
         for (int all = 0; all < 2; all++)
             if (us > 0 && (all || like) && (!(least[all] > 0) || us < least[all]))

@@ -9,17 +9,15 @@
 #define CALL_TURNS 6u
 #define SCHEDULES_MAX 512u
 
-/* A schedule of a collective. Those of one group differ in their collectives alone, and run
- * together. */
 struct schedule {
     peal_collective collective;
     int private_buffers;
-    uint32_t group;
     char algorithm[64];
     char detail[128];
     uint64_t tile_bytes;
     uint64_t bytes[CALL_SIZES];         /* of the messages */
     double run[CALL_TURNS][CALL_SIZES]; /* us; 0: not served, or not measured */
+    double flag[CALL_TURNS];            /* around each run; 0: not looked at, or it changed */
     double us[CALL_SIZES];              /* the least of those that count */
 };
 
@@ -30,12 +28,10 @@ struct calling {
     int procs;
     uint32_t sizes;
     uint64_t size[CALL_SIZES];
-    peal_fabric *unit; /* of unit costs */
-    uint32_t groups;
-    double flag[SCHEDULES_MAX][CALL_TURNS]; /* before each run of each group */
-    uint32_t runs, alike;                   /* of these so many in one state, */
-    double flag_us;                         /* in which a flag takes so long; 0: not looked at */
-    double other_us;                        /* the middle one of the others */
+    peal_fabric *unit;    /* of unit costs */
+    uint32_t runs, alike; /* with a flag, and of these so many in one state, */
+    double flag_us;       /* in which a flag takes so long; 0: not looked at */
+    double other_us;      /* the middle one of the others */
     uint32_t count;
     struct schedule schedule[SCHEDULES_MAX];
 };
