@@ -96,9 +96,10 @@ class Case:
         forced = ["-a", name] if name else []
         placed = ["--" + self.args.ranks_as] if self.args.ranks_as else []
         placed += ["--registered"] if self.args.registered else []
+        sizes = self.sizes(forced)
         for _ in range(TRIES):
-            flag, out, behind = self.once([*forced, *placed])
-            if max(flag, behind) <= ALIKE * min(flag, behind):
+            flag, out, behind = self.once([*forced, *placed], sizes)
+            if out is None or max(flag, behind) <= ALIKE * min(flag, behind):
                 break
         rows = [(row["bytes"], row["time_best_us"], row["algorithm"]) for row in out["rows"]] \
             if out else []
@@ -107,13 +108,20 @@ class Case:
             with open(self.args.keep, "a", encoding="ascii") as file:
                 print(json.dumps([self.key(), name, flag, rows]), file=file)
 
-    def once(self, how):
+    def sizes(self, forced):
+        """As far as the algorithm serves them."""
+        table = ask([self.args.peal, "plan", *self.base, *self.private, *forced, "--bytes",
+                     self.args.sizes, "--json"])
+        low = self.args.sizes.split(":")[0]
+        return "%s:%d" % (low, table["rows"][-1]["max_bytes"]) if table else None
+
+    def once(self, how, sizes):
         """With what a flag takes, before and behind."""
         near = self.ranks <= os.cpu_count()
         flag = flag_us(self.args.peal) if near else 0
         out = ask([self.args.peal, "bench", *self.base, *how, "--no-check", "--placement",
-                   "out", "--budget", str(self.args.budget), "--sizes", self.args.sizes,
-                   "--factor", str(self.args.factor), "--json"])
+                   "out", "--budget", str(self.args.budget), "--sizes", sizes, "--factor",
+                   str(self.args.factor), "--json"]) if sizes else None
         return flag, out, flag_us(self.args.peal) if near else 0
 
     def predict(self, name, size):
