@@ -213,7 +213,7 @@ static int run_schedule(struct calling *c, struct schedule *s, uint32_t turn, pe
     double behind = 0;
     struct run run = {.jobs = 0};
     struct crew crew = {.table = table, .ranks = c->ranks, .what = "peal fit: calls"};
-    CLI_TRY(read_crew(c->cli, !c->crowded, &crew));
+    CLI_TRY(read_crew(c->cli, !c->crowded, 1, &crew));
     crew.registered = crew.procs && !s->private_buffers;
     add_jobs(c, s, turn, table, &run);
     crew.jobs = run.job;

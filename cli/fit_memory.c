@@ -281,7 +281,7 @@ int measure_memory(struct cli *cli, FILE *shown)
     if (ranks < 2 || ranks > 64)
         return say_usage("fit --measure: --ranks are 2 to 64");
     int crowded = ranks > (uint32_t)(cores > 0 ? cores : 1);
-    CLI_TRY(read_crew(cli, !crowded, &crew));
+    CLI_TRY(read_crew(cli, !crowded, 1, &crew));
     struct measuring *m = need(calloc(1, sizeof *m));
     m->calling.cli = cli;
     m->calling.ranks = ranks;

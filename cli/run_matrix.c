@@ -88,7 +88,7 @@ static int read_job(const struct run *run, struct job *job)
 int run_read(struct cli *cli, struct run *run)
 {
     CLI_TRY(read_matrix(cli, &run->matrix));
-    CLI_TRY(read_crew(cli, 0, &run->crew));
+    CLI_TRY(read_crew(cli, 0, 0, &run->crew));
     CLI_TRY(read_job(run, &run->job));
     if (combinations(&run->matrix) > 1u << 20)
         return say_usage("these are more than a million combinations");

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-int read_crew(struct cli *cli, int alone, struct crew *crew)
+int read_crew(struct cli *cli, int alone, int timed, struct crew *crew)
 {
     crew->cli = cli;
     crew->launch = cli->launch;
@@ -19,6 +19,8 @@ int read_crew(struct cli *cli, int alone, struct crew *crew)
     if (cli_given(cli, OPT_PIN) && cli_given(cli, OPT_NO_PIN))
         return say_usage("--pin and --no-pin do not go together");
     crew->pin = cli_given(cli, OPT_PIN) || (alone && !cli_given(cli, OPT_NO_PIN));
+    if (timed && crew->launch->by == LAUNCH_NONE)
+        crew->pin = !cli_given(cli, OPT_NO_PIN);
     crew->watch = cli_given(cli, OPT_WATCH);
     crew->procs |= crew->launch->by != LAUNCH_NONE;
     crew->random_delay = cli_given(cli, OPT_RANDOM_DELAY);

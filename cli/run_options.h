@@ -6,8 +6,9 @@
 #include "crew.h"
 
 /* Seed, chaos, timeout, pinning, processes or threads. alone: each rank has a core, and so the
- * defaults are processes, pinned; else threads. */
-int read_crew(struct cli *cli, int alone, struct crew *crew);
+ * defaults are processes, pinned; else threads. timed: these are pinned too, by turns: else the
+ * system puts them together as it happens, and times of one run are 1.3 times those of the next. */
+int read_crew(struct cli *cli, int alone, int timed, struct crew *crew);
 /* Which of the two are asked for; they keep what they have where none is. */
 int read_placement(const struct cli *cli, int *out, int *in);
 /* What the rows that serve the jobs do to elements on their way; proves them, if need be. */

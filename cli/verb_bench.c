@@ -454,7 +454,7 @@ static int bench_actions(struct bench *bench, const peal_fabric *fabric)
 {
     struct crew *crew = &bench->crew;
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    CLI_TRY(read_crew(bench->cli, crew->ranks <= (uint32_t)(cores > 0 ? cores : 1), crew));
+    CLI_TRY(read_crew(bench->cli, crew->ranks <= (uint32_t)(cores > 0 ? cores : 1), 1, crew));
     crew->what = "peal bench: lines";
     if (cli_given(bench->cli, OPT_ALL_PAIRS))
         return fabric ? bench_pairs(bench->cli, fabric, crew)
