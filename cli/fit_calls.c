@@ -219,11 +219,12 @@ static int run_schedule(struct calling *c, struct schedule *s, uint32_t turn, pe
     crew.jobs = run.job;
     crew.results = run.result;
     crew.njobs = run.jobs;
-    if (!c->crowded)
+    int looks = !c->crowded && !is_small(c);
+    if (looks)
         CLI_TRY(measure_flag(&s->flag[turn]));
     if (run.jobs)
         CLI_TRY(crew_run(&crew));
-    if (!c->crowded)
+    if (looks)
         CLI_TRY(measure_flag(&behind));
     if (behind > ALIKE * s->flag[turn] || s->flag[turn] > ALIKE * behind)
         s->flag[turn] = 0;
