@@ -19,9 +19,9 @@ no measurement is begun after so long; the same command goes on where that one s
 --rounds 0 sums up what there is.
 
 A virtual machine's cores may be near each other at one time and far apart at another. So a flag is
-sent there and back before each measurement and behind it, and where that takes now so long and now
-more than half as long again, each of these states has rows of its own: only what was measured in
-one state is compared, and what was measured while it changed is measured once more.
+sent there and back before each measurement and behind it, and where its times fall apart into some
+and others of more than half as long again, each of these states has rows of its own: only what was
+measured in one state is compared, and what was measured while it changed is measured once more.
 """
 import argparse
 import json
@@ -49,13 +49,13 @@ def flag_us(peal):
 
 
 def states_of(flags):
-    """Flags that differ by less than half count as one state: the least of each, the commonest first."""
+    """A step of more than half between flags parts two states: bounds of each, the commonest first."""
     groups = []
     for us in sorted(flags):
-        if not groups or us > ALIKE * groups[-1][0]:
+        if not groups or us > ALIKE * groups[-1][-1]:
             groups.append([])
         groups[-1].append(us)
-    return [g[0] for g in sorted(groups, key=len, reverse=True)]
+    return [(g[0], g[-1]) for g in sorted(groups, key=len, reverse=True)]
 
 
 class Case:
@@ -132,7 +132,7 @@ class Case:
 
     def time(self, name, size, state):
         rounds = [us for us, flag in self.measured.get(name, {}).get(size, [])
-                  if state <= flag <= ALIKE * state]
+                  if state[0] <= flag <= state[1]]
         if not rounds:
             return None
         return statistics.median(rounds) if self.args.median else min(rounds)
@@ -186,7 +186,7 @@ def of_size(case, names, size, state):
         return None
     times[choice] = own
     best = min(times, key=times.get)
-    row = {"ranks": case.ranks, "collective": case.collective, "flag_us": state, "bytes": size, "choice": choice, "choice_us": own,
+    row = {"ranks": case.ranks, "collective": case.collective, "flag_us": state[0], "bytes": size, "choice": choice, "choice_us": own,
            "best": best, "best_us": times[best], "regret": own / times[best], "times": times,
            "predicted": {}}
     for name in times:
