@@ -21,7 +21,7 @@
 #define HIGH (64u << 20)
 #define HIGH_LEAST 4096u
 #define STEP 4u
-#define FINE_LOW (256u << 10) /* caches end between these: steps of 2 */
+#define FINE_LOW (64u << 10) /* from here on others take over, and caches end: steps of 2 */
 #define FINE_HIGH (16u << 20)
 #define LATENT 0.15 /* at least this part of a time has to be copying, to tell a rate */
 /* GB/s: no memory copies more slowly, or faster. What seems to was a rank that had no core. */
