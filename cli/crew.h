@@ -32,6 +32,7 @@ struct job {
     uint32_t calls;       /* back to back in a round, each with buffers of its own if checked */
     uint64_t budget_us;   /* not 0: then as many calls on the same buffers as fit, rounds times */
     uint32_t burst;       /* not 0: so many instead */
+    int bounded;          /* 1: the budget holds, whatever that leaves of warmup and rounds */
     enum progress beside; /* crew_overlap.c; rounds are OVERLAP_TIMES each */
     peal_wire wire;       /* of the row that serves it: elements are rounded on their way, */
     uint32_t roundings;   /* at most so often */

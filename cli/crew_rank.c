@@ -40,12 +40,26 @@ static int call_checked(struct self *self, uint32_t call, uint32_t round)
     return done;
 }
 
+/* What is not checked takes the numbers that an earlier job left; of other blocks than equal ones
+ * preparing sets the lengths too. */
+static void prepare(struct self *self, uint32_t round)
+{
+    const struct job *job = self->job;
+    uint64_t bytes = 2 * yard_slot(self->bytes) * job->calls;
+    int whole = job->action.collective != PEAL_ALLTOALLV && job->action.collective != PEAL_CUSTOM;
+    if (!job->check && (round > 0 || (whole && bytes <= self->filled)))
+        return;
+    for (uint32_t c = 0; c < job->calls; c++)
+        self_prepare(self, c, round);
+    if (!job->check && bytes > self->filled)
+        self->filled = bytes;
+}
+
 /* One round; *us is what a call took this rank. */
 static int run_round(struct self *self, uint32_t round, double *us)
 {
     const struct job *job = self->job;
-    for (uint32_t c = 0; c < job->calls && (job->check || round == 0); c++)
-        self_prepare(self, c, round);
+    prepare(self, round);
     if (!gpu_upload(self) || !yard_meet(self->yard, 0) || !yard_meet(self->yard, 1))
         return 0;
     uint64_t start = now_ns();
@@ -82,6 +96,10 @@ static int run_rounds(struct self *self)
 
 /* ---- calling by time */
 
+#define BURST_LEAST 3u     /* calls */
+#define BURST_MOST 100000u /* the same */
+#define ROUNDS_LEAST 2u    /* the first of which may be a bad one */
+
 static int burst(struct self *self, uint32_t calls, double *us)
 {
     if (!yard_meet(self->yard, 0) || !yard_meet(self->yard, 1))
@@ -96,24 +114,65 @@ static int burst(struct self *self, uint32_t calls, double *us)
     return 1;
 }
 
+/* Calls that come next: *calls each time, *bursts times. Rank 0 decides. 0: somebody has failed. */
+static int agree(struct self *self, unsigned *calls, unsigned *bursts)
+{
+    struct yard *yard = self->yard;
+    if (self->rank == 0) {
+        atomic_store_explicit(&yard->iterations, *calls, memory_order_relaxed);
+        atomic_store_explicit(&yard->bursts, *bursts, memory_order_relaxed);
+    }
+    if (!yard_meet(yard, 0) || !yard_share_iterations(yard))
+        return 0;
+    *calls = atomic_load_explicit(&yard->iterations, memory_order_relaxed);
+    *bursts = atomic_load_explicit(&yard->bursts, memory_order_relaxed);
+    return 1;
+}
+
+/* Calls of a burst, and bursts, that the budget has room for when one takes so long; without a
+ * bound three calls of each round all the same. */
+static void fit_budget(const struct job *job, double us, unsigned *calls, unsigned *bursts)
+{
+    double room = (double)job->budget_us / (us > 0.01 ? us : 0.01), each = room / job->rounds;
+    *bursts = job->rounds;
+    *calls = each < BURST_LEAST ? BURST_LEAST : each > BURST_MOST ? BURST_MOST : (unsigned)each;
+    if (job->burst)
+        *calls = job->burst;
+    if (!job->bounded || job->burst || each >= BURST_LEAST)
+        return;
+    *calls = room < BURST_LEAST * ROUNDS_LEAST ? 1 : BURST_LEAST;
+    double fit = room / *calls;
+    unsigned most = job->rounds < ROUNDS_LEAST ? job->rounds : ROUNDS_LEAST;
+    *bursts = fit < most ? most : fit < job->rounds ? (unsigned)fit : job->rounds;
+}
+
+/* Of a call that has just taken so long, and may have had to wait for pages. */
+static unsigned fit_warmup(const struct job *job, double us)
+{
+    double room = (double)job->budget_us / (us > 0.01 ? us : 0.01);
+    if (!job->bounded || room >= job->warmup)
+        return job->warmup ? job->warmup : 1;
+    return room < 1 ? 1 : (unsigned)room;
+}
+
 /* A checked call, warm-up, then bursts of as many calls as the budget holds, the last of which is
  * checked too. */
 static int run_budget(struct self *self)
 {
     const struct job *job = self->job;
+    unsigned calls = 1, bursts = 1;
     double us;
-    if (!run_round(self, 0, &us) || !burst(self, job->warmup ? job->warmup : 1, &us))
+    if (!run_round(self, 0, &us))
         return 0;
-    if (self->rank == 0) {
-        double fit = (double)job->budget_us / job->rounds / (us > 0.01 ? us : 0.01);
-        unsigned calls = fit < 3 ? 3 : fit > 100000 ? 100000 : (unsigned)fit;
-        calls = job->burst ? job->burst : calls;
-        atomic_store_explicit(&self->yard->iterations, calls, memory_order_relaxed);
-    }
-    if (!yard_meet(self->yard, 0) || !yard_share_iterations(self->yard))
+    if (self->rank == 0)
+        calls = fit_warmup(job, us);
+    if (!agree(self, &calls, &bursts) || !burst(self, calls, &us))
         return 0;
-    unsigned calls = atomic_load_explicit(&self->yard->iterations, memory_order_relaxed);
-    for (uint32_t r = 0; r < job->rounds; r++) {
+    if (self->rank == 0)
+        fit_budget(job, us, &calls, &bursts);
+    if (!agree(self, &calls, &bursts))
+        return 0;
+    for (uint32_t r = 0; r < bursts; r++) {
         if (!burst(self, calls, &us))
             return 0;
         self->yard->times[r * self->crew->ranks + self->rank] = us;
@@ -134,13 +193,21 @@ static int by_value(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
+/* That have been timed. */
+static uint32_t rounds_of(const struct self *self)
+{
+    const struct job *job = self->job;
+    return job->budget_us && !job->beside ? atomic_load(&self->yard->bursts) : job->rounds;
+}
+
 /* Rank 0, while the others wait for it at the next meeting; each one where nothing is shared. */
 static void sum_up(const struct self *self)
 {
     const struct job *job = self->job;
     struct yard *yard = self->yard;
     struct result *result = &yard->results[self->number];
-    for (uint32_t r = 0; r < job->rounds; r++) {
+    uint32_t rounds = rounds_of(self);
+    for (uint32_t r = 0; r < rounds; r++) {
         double slowest = 0;
         for (uint32_t k = 0; k < yard->ranks; k++)
             if (yard->times[r * yard->ranks + k] > slowest)
@@ -149,11 +216,11 @@ static void sum_up(const struct self *self)
     }
     if (job->beside)
         self_overlap_sum(self, result);
-    qsort(yard->times, job->rounds, sizeof *yard->times, by_value);
+    qsort(yard->times, rounds, sizeof *yard->times, by_value);
     result->best_us = yard->times[0];
-    result->median_us = yard->times[job->rounds / 2];
+    result->median_us = yard->times[rounds / 2];
     unsigned calls = job->budget_us ? atomic_load(&yard->iterations) : job->calls;
-    result->calls = (uint64_t)calls * job->rounds;
+    result->calls = (uint64_t)calls * rounds;
     result->wrong = atomic_load_explicit(&yard->wrong, memory_order_relaxed);
     result->done = 1;
     atomic_store_explicit(&yard->finished, self->number + 1, memory_order_relaxed);
@@ -168,7 +235,7 @@ static int run_job(struct self *self, uint32_t number)
     self_expect(self);
     if (!(job->beside ? self_overlap(self) : job->budget_us ? run_budget(self) : run_rounds(self)))
         return 0;
-    if (!yard_meet(self->yard, 0) || !yard_share(self->yard, number, job->rounds))
+    if (!yard_meet(self->yard, 0) || !yard_share(self->yard, number, rounds_of(self)))
         return 0;
     uint64_t wrong = atomic_load_explicit(&self->yard->wrong, memory_order_relaxed);
     if (self->rank == 0 || self->yard->far)

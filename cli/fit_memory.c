@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What ranks do that share this machine's memory, as many of them as are asked for, whether each
- * has a core or several share one: allreduces by several algorithms, size by size, the algorithms
- * by turns and more than once, so that what else the machine does meets all alike; of each the
- * least time. A virtual machine's cores are at one time near each other and at another far apart,
- * so a flag is sent there and back before each run: those count in which it took about as long as
- * it did in most. A schedule takes an entry, a start-up for each of its steps, and what its ranks
- * copy at the rate of that size. Steps and copies are those that the planner counts, on a machine
- * of unit costs; entry and start-up are the line through the times of the smallest message, rates
- * follow from the others.
+ * has a core or several share one. What calls took is written as it was measured (fit_calls.c). For
+ * what was not, allreduces tell what is common to schedules: one takes an entry, a start-up for
+ * each of its steps, and what its ranks copy at the rate of that size. Steps and copies are those
+ * that the planner counts, on a machine of unit costs; entry and start-up are the line through the
+ * times of the smallest message, rates follow from the others.
  */
+#include "fit_calls.h"
 #include "fit_input.h"
 #include "run_options.h"
 
@@ -18,22 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TURNS 6u
-#define TURNS_FEW 2u /* of small sizes alone: a look, not a measurement */
-#define FEW_BYTES (64u << 10)
-#define BUDGET_US 12000u
-#define ALIKE 1.5 /* flags that differ by less are of one state of the machine */
-/* Calls of processes stage their messages in places that take turns: until these have all been used
- * once, a call waits for pages. */
-#define PLACES_BYTES (32u << 20)
-#define WARM_MOST 2048u
-#define LOW 64u
+#define LEAST 8u
+#define LOW 64u /* a line of a cache */
 #define HIGH (64u << 20)
 #define HIGH_LEAST 4096u
 #define STEP 4u
-#define FINE_LOW (256u << 10) /* caches end between these: steps of 2 */
+#define FINE_LOW (64u << 10) /* from here on others take over, and caches end: steps of 2 */
 #define FINE_HIGH (16u << 20)
-#define SIZES 16u
 #define LATENT 0.15 /* at least this part of a time has to be copying, to tell a rate */
 /* GB/s: no memory copies more slowly, or faster. What seems to was a rank that had no core. */
 #define RATE_LOW 0.01
@@ -50,158 +39,54 @@ static const char *const uses[PEAL_MEMORY_USE_COUNT] = {
     "load", "store", "exchange", "doubling", "halving", "ring", "swing", "star", "tree"};
 
 struct measuring {
-    struct cli *cli;
-    uint32_t ranks;
-    peal_fabric *unit;
-    uint32_t sizes;
-    uint64_t size[SIZES];
-    int crowded; /* more ranks than cores: no flag tells anything */
-    double run[ALGORITHMS][TURNS][SIZES];
-    double flag[ALGORITHMS][TURNS];   /* before the run */
-    uint32_t runs, alike;             /* of these so many in one state, */
-    double flag_us;                   /* in which a flag takes so long; 0: not looked at */
-    double other_us;                  /* the middle one of the others */
-    double us[ALGORITHMS][SIZES];     /* measured; 0: not served */
-    double steps[ALGORITHMS][SIZES];  /* start-ups */
-    double copies[ALGORITHMS][SIZES]; /* us at 1e9 bytes a second */
+    struct calling calling;
+    uint32_t sizes;                        /* from LOW on */
+    uint64_t size[CALL_SIZES];             /* the calling's */
+    double us[ALGORITHMS][CALL_SIZES];     /* measured; 0: not served */
+    double steps[ALGORITHMS][CALL_SIZES];  /* start-ups */
+    double copies[ALGORITHMS][CALL_SIZES]; /* us at 1e9 bytes a second */
     double alpha_us, entry_us;
-    peal_memory_rate rate[PEAL_MEMORY_USE_COUNT * SIZES];
+    peal_memory_rate rate[PEAL_MEMORY_USE_COUNT * CALL_SIZES];
     uint32_t rates;
 };
 
-/* ---- a machine of unit costs */
+/* ---- allreduces, as far as they were measured and as the planner counts them */
 
-static int make_unit(struct measuring *m)
+static void take_measured(struct measuring *m, uint32_t which)
 {
-    char text[512];
-    peal_diag diag = PEAL_DIAG_INIT;
-    int length = snprintf(text, sizeof text,
-                          "<peal version=\"1\"><host ranks=\"%lu\"/><cost link=\"shm\" "
-                          "alpha-us=\"1\" gap-us=\"0\" beta-gbs=\"1000\"/><memory>"
-                          "<rate use=\"load\" bytes=\"1\" gbs=\"1\"/>"
-                          "<rate use=\"store\" bytes=\"1\" gbs=\"1\"/>"
-                          "<rate use=\"exchange\" bytes=\"1\" gbs=\"1\"/></memory></peal>",
-                          (unsigned long)m->ranks);
-    return say_diag(
-        peal_fabric_parse(m->cli->ctx, text, (size_t)length, "unit costs", NULL, &diag, &m->unit),
-        &diag);
+    const struct calling *c = &m->calling;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct schedule *s = &c->schedule[i];
+        for (uint32_t z = 0; z < m->sizes; z++) {
+            double us = s->us[z + c->sizes - m->sizes], *best = &m->us[which][z];
+            if (s->collective == PEAL_ALLREDUCE && s->private_buffers == c->procs &&
+                strcmp(s->algorithm, algorithms[which]) == 0 && us > 0 &&
+                (!(*best > 0) || us < *best))
+                *best = us;
+        }
+    }
 }
 
-/* NULL: the algorithm does not serve so many ranks. */
-static int make_plan(struct measuring *m, uint32_t which, peal_table **table)
+static int count_all(struct measuring *m)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     peal_request request = PEAL_REQUEST_INIT;
-    request.algorithm = algorithms[which];
+    peal_table *table = NULL;
+    const struct calling *c = &m->calling;
+    request.private_buffers = c->procs;
     request.min_bytes = LOW;
     request.max_bytes = m->size[m->sizes - 1];
-    peal_status status = peal_table_plan(m->cli->ctx, m->unit, &request, &diag, table);
-    if (status == PEAL_ERR_UNSUPPORTED) {
-        *table = NULL;
-        return EXIT_YES;
-    }
-    CLI_TRY(say_diag(status, &diag));
-    for (uint32_t s = 0; s < m->sizes; s++) {
-        peal_row_info row = {.size = sizeof row};
-        if (peal_table_best(*table, NULL, m->size[s], &row) != PEAL_OK)
-            continue;
-        m->steps[which][s] = row.alpha_us;
-        m->copies[which][s] = row.time_us - row.alpha_us;
-    }
-    return compile_table(m->unit, *table);
-}
-
-/* ---- measuring */
-
-/* Threads stage nothing. */
-static uint32_t warm_calls(const struct measuring *m, uint64_t bytes)
-{
-    uint64_t calls = m->crowded || m->size[m->sizes - 1] <= FEW_BYTES ? 2 : PLACES_BYTES / bytes;
-    return (uint32_t)(calls < 2 ? 2 : calls < WARM_MOST ? calls : WARM_MOST);
-}
-
-static int run_plan(struct measuring *m, uint32_t which, uint32_t turn, peal_table *table)
-{
-    struct job jobs[SIZES];
-    struct result results[SIZES] = {{.done = 0}};
-    struct crew crew = {.table = table, .ranks = m->ranks, .what = "peal fit: sizes"};
-    CLI_TRY(read_crew(m->cli, !m->crowded, &crew));
-    if (!m->crowded)
-        CLI_TRY(measure_flag(&m->flag[which][turn]));
-    for (uint32_t s = 0; s < m->sizes && m->copies[which][s] > 0; s++)
-        jobs[crew.njobs++] = (struct job){.action = {.collective = PEAL_ALLREDUCE},
-                                          .count = m->size[s] / 4,
-                                          .dtype = PEAL_FLOAT32,
-                                          .op = PEAL_SUM,
-                                          .warmup = warm_calls(m, m->size[s]),
-                                          .rounds = job_bursts(m->size[s]),
-                                          .calls = 1,
-                                          .budget_us = BUDGET_US};
-    crew.jobs = jobs;
-    crew.results = results;
-    CLI_TRY(crew_run(&crew));
-    for (uint32_t s = 0; s < crew.njobs; s++)
-        m->run[which][turn][s] = results[s].best_us;
+    CLI_TRY(say_diag(peal_table_plan(c->cli->ctx, c->unit, &request, &diag, &table), &diag));
+    for (uint32_t a = 0; a < ALGORITHMS; a++)
+        for (uint32_t z = 0; z < m->sizes; z++) {
+            peal_row_info row = {.size = sizeof row};
+            if (peal_table_best(table, algorithms[a], m->size[z], &row) != PEAL_OK)
+                continue;
+            m->steps[a][z] = row.alpha_us;
+            m->copies[a][z] = row.time_us - row.alpha_us;
+        }
+    peal_table_destroy(table);
     return EXIT_YES;
-}
-
-static int measure_all(struct measuring *m)
-{
-    peal_table *table[ALGORITHMS] = {NULL};
-    int code = EXIT_YES;
-    for (uint32_t a = 0; a < ALGORITHMS && code == EXIT_YES; a++)
-        code = make_plan(m, a, &table[a]);
-    uint32_t turns = m->size[m->sizes - 1] > FEW_BYTES ? TURNS : TURNS_FEW;
-    for (uint32_t turn = 0; turn < turns; turn++)
-        for (uint32_t a = 0; a < ALGORITHMS && code == EXIT_YES; a++)
-            if (table[a])
-                code = run_plan(m, a, turn, table[a]);
-    for (uint32_t a = 0; a < ALGORITHMS; a++)
-        peal_table_destroy(table[a]);
-    return code;
-}
-
-/* ---- which runs count */
-
-static int by_value(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-/* The state in which most runs were made. */
-static void find_state(struct measuring *m)
-{
-    double flag[ALGORITHMS * TURNS];
-    for (uint32_t a = 0; a < ALGORITHMS; a++)
-        for (uint32_t t = 0; t < TURNS; t++)
-            if (m->flag[a][t] > 0)
-                flag[m->runs++] = m->flag[a][t];
-    qsort(flag, m->runs, sizeof *flag, by_value);
-    for (uint32_t first = 0, last = 0; first < m->runs; first++) {
-        while (last < m->runs && flag[last] <= ALIKE * flag[first])
-            last++;
-        if (last - first <= m->alike)
-            continue;
-        m->alike = last - first;
-        m->flag_us = flag[first + m->alike / 2];
-        uint32_t above = m->runs - last;
-        m->other_us = first > above ? flag[first / 2] : above ? flag[last + above / 2] : 0;
-    }
-}
-
-/* Of each algorithm and size the least time in that state, or, if it never met it, of all. */
-static void take_least(struct measuring *m, uint32_t which, uint32_t size)
-{
-    double least[2] = {0, 0};
-    for (uint32_t t = 0; t < TURNS; t++) {
-        double us = m->run[which][t][size], flag = m->flag[which][t];
-        int like = flag <= ALIKE * m->flag_us && flag >= m->flag_us / ALIKE;
-        for (int all = 0; all < 2; all++)
-            if (us > 0 && (all || like) && (!(least[all] > 0) || us < least[all]))
-                least[all] = us;
-    }
-    m->us[which][size] = least[0] > 0 ? least[0] : least[1];
 }
 
 /* ---- costs */
@@ -285,50 +170,103 @@ static void add_rates(struct measuring *m, peal_memory_use use)
             (peal_memory_rate){sizeof *m->rate, use, m->size[m->sizes - 1], least_rate(m)};
 }
 
-static void show_state(const struct measuring *m, FILE *file)
+/* ---- what is shown and written */
+
+static void show_state(const struct calling *c, FILE *file)
 {
     char text[NUMBER_TEXT];
-    if (!m->runs)
+    if (!c->runs)
         return;
-    fprintf(file, "a flag goes there and back in %s us", real_text(m->flag_us, text));
-    if (m->alike < m->runs)
+    fprintf(file, "a flag goes there and back in %s us", real_text(c->flag_us, text));
+    if (c->alike < c->runs)
         fprintf(file, " in %lu of %lu runs, which count; in the others it took %s us",
-                (unsigned long)m->alike, (unsigned long)m->runs, real_text(m->other_us, text));
+                (unsigned long)c->alike, (unsigned long)c->runs, real_text(c->other_us, text));
     fputc('\n', file);
 }
 
 static void show_memory(const struct measuring *m, FILE *file)
 {
     char text[NUMBER_TEXT], size[NUMBER_TEXT];
-    show_state(m, file);
-    fprintf(file, "memory, %lu ranks: a call takes %s us", (unsigned long)m->ranks,
+    show_state(&m->calling, file);
+    fprintf(file, "memory, %lu ranks: a call takes %s us", (unsigned long)m->calling.ranks,
             real_text(m->entry_us, text));
     fprintf(file, " and %s us a step; a rank copies, GB/s\n", real_text(m->alpha_us, text));
     for (uint32_t i = 0; i < m->rates; i++)
         fprintf(file, "  %-8s %8s  %s\n", uses[m->rate[i].use], size_text(m->rate[i].bytes, size),
                 real_text(m->rate[i].gbs, text));
-    fputc('\n', file);
+    fprintf(file, "%lu schedules were timed\n\n", (unsigned long)m->calling.count);
+}
+
+static uint32_t list_calls(const struct calling *c, peal_memory_call *calls, peal_point *points)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct schedule *s = &c->schedule[i];
+        peal_point *point = &points[(size_t)i * CALL_SIZES];
+        uint32_t n = 0;
+        for (uint32_t z = 0; z < c->sizes; z++)
+            if (s->us[z] >= 0.001)
+                point[n++] = (peal_point){s->bytes[z], s->us[z]};
+        if (n)
+            calls[count++] = (peal_memory_call){.size = sizeof *calls,
+                                                .collective = s->collective,
+                                                .algorithm = s->algorithm,
+                                                .detail = s->detail,
+                                                .tile_bytes = s->tile_bytes,
+                                                .private_buffers = s->private_buffers,
+                                                .points = point,
+                                                .count = n};
+    }
+    return count;
+}
+
+static int write_costs(const struct measuring *m)
+{
+    const struct calling *c = &m->calling;
+    peal_diag diag = PEAL_DIAG_INIT;
+    struct output output;
+    peal_memory_call *calls = need(calloc(c->count + 1u, sizeof *calls));
+    peal_point *points = need(calloc(c->count * CALL_SIZES + 1u, sizeof *points));
+    peal_memory_costs costs = {.size = sizeof costs,
+                               .ranks = c->ranks,
+                               .alpha_us = m->alpha_us,
+                               .entry_us = m->entry_us,
+                               .rates = m->rate,
+                               .nrates = m->rates,
+                               .calls = calls,
+                               .ncalls = list_calls(c, calls, points)};
+    int code = output_open(c->cli, &output);
+    if (code == EXIT_YES) {
+        peal_status status = peal_memory_write(c->cli->ctx, &costs, output_write, &output, &diag);
+        code = output_close(&output, say_diag(status, &diag));
+    }
+    free(calls);
+    free(points);
+    return code;
 }
 
 static int measure(struct measuring *m, FILE *shown)
 {
-    peal_diag diag = PEAL_DIAG_INIT;
-    struct output output;
-    CLI_TRY(make_unit(m));
-    CLI_TRY(measure_all(m));
-    find_state(m);
+    CLI_TRY(calls_measure(&m->calling));
+    CLI_TRY(count_all(m));
     for (uint32_t a = 0; a < ALGORITHMS; a++)
-        for (uint32_t s = 0; s < m->sizes; s++)
-            take_least(m, a, s);
+        take_measured(m, a);
     fit_latency(m);
     for (int use = 0; use < PEAL_MEMORY_USE_COUNT; use++)
         add_rates(m, (peal_memory_use)use);
     if (shown)
         show_memory(m, shown);
-    CLI_TRY(output_open(m->cli, &output));
-    peal_status status = peal_memory_write(m->cli->ctx, m->ranks, m->alpha_us, m->entry_us, m->rate,
-                                           m->rates, output_write, &output, &diag);
-    return output_close(&output, say_diag(status, &diag));
+    return write_costs(m);
+}
+
+/* The least message first, then those that tell start-ups and rates. */
+static void set_sizes(struct measuring *m, uint64_t high)
+{
+    struct calling *c = &m->calling;
+    c->size[c->sizes++] = LEAST;
+    for (uint64_t bytes = LOW; bytes <= high && c->sizes < CALL_SIZES;
+         bytes *= bytes >= FINE_LOW && bytes < FINE_HIGH ? 2 : STEP)
+        m->size[m->sizes++] = c->size[c->sizes++] = bytes;
 }
 
 int measure_memory(struct cli *cli, FILE *shown)
@@ -336,20 +274,22 @@ int measure_memory(struct cli *cli, FILE *shown)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t ranks = cores > 2 ? (uint32_t)cores : 2;
     uint64_t low = 0, high = HIGH;
+    struct crew crew = {.ranks = 0};
     CLI_TRY(cli_range(cli, OPT_SIZES, &low, &high));
     high = high < HIGH_LEAST ? HIGH_LEAST : high > HIGH ? HIGH : high;
     CLI_TRY(cli_u32(cli, OPT_RANKS, &ranks));
     if (ranks < 2 || ranks > 64)
         return say_usage("fit --measure: --ranks are 2 to 64");
+    int crowded = ranks > (uint32_t)(cores > 0 ? cores : 1);
+    CLI_TRY(read_crew(cli, !crowded, 1, &crew));
     struct measuring *m = need(calloc(1, sizeof *m));
-    m->cli = cli;
-    m->ranks = ranks;
-    m->crowded = ranks > (uint32_t)(cores > 0 ? cores : 1);
-    for (uint64_t bytes = LOW; bytes <= high && m->sizes < SIZES;
-         bytes *= bytes >= FINE_LOW && bytes < FINE_HIGH ? 2 : STEP)
-        m->size[m->sizes++] = bytes;
+    m->calling.cli = cli;
+    m->calling.ranks = ranks;
+    m->calling.crowded = crowded;
+    m->calling.procs = crew.procs;
+    set_sizes(m, high);
     int code = measure(m, shown);
-    peal_fabric_destroy(m->unit);
+    peal_fabric_destroy(m->calling.unit);
     free(m);
     return code;
 }

@@ -7,23 +7,6 @@
 
 /* ---- options */
 
-static int read_placement(const struct cli *cli, struct matrix *matrix)
-{
-    const char *word = cli->value[OPT_PLACEMENT];
-    matrix->in = cli_given(cli, OPT_IN_PLACE);
-    matrix->out = !matrix->in;
-    if (!word)
-        return EXIT_YES;
-    int both = strcmp(word, "both") == 0;
-    if (!both && strcmp(word, "in") != 0 && strcmp(word, "out") != 0)
-        return say_usage("--placement '%s' is not out, in or both", word);
-    if (cli_given(cli, OPT_IN_PLACE) && strcmp(word, "in") != 0)
-        return say_usage("--in-place and --placement %s do not go together", word);
-    matrix->in = both || word[0] == 'i';
-    matrix->out = both || word[0] == 'o';
-    return EXIT_YES;
-}
-
 static int read_sizes(const struct cli *cli, struct matrix *matrix)
 {
     matrix->elements = cli_given(cli, OPT_ELEMENTS);
@@ -59,7 +42,9 @@ static int read_matrix(struct cli *cli, struct matrix *matrix)
         if (matrix->ranks[i] == 0 || matrix->ranks[i] > UINT32_MAX)
             return say_usage("--ranks: there is no collective of nobody, nor of so many");
     matrix->any_algorithm = algorithm && strcmp(algorithm, "all") == 0;
-    return read_placement(cli, matrix);
+    matrix->in = cli_given(cli, OPT_IN_PLACE);
+    matrix->out = !matrix->in;
+    return read_placement(cli, &matrix->out, &matrix->in);
 }
 
 /* At most: not every collective has a root, an operation, a place. */
@@ -103,7 +88,7 @@ static int read_job(const struct run *run, struct job *job)
 int run_read(struct cli *cli, struct run *run)
 {
     CLI_TRY(read_matrix(cli, &run->matrix));
-    CLI_TRY(read_crew(cli, 0, &run->crew));
+    CLI_TRY(read_crew(cli, 0, 0, &run->crew));
     CLI_TRY(read_job(run, &run->job));
     if (combinations(&run->matrix) > 1u << 20)
         return say_usage("these are more than a million combinations");

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run_options.h"
 
-int read_crew(struct cli *cli, int alone, struct crew *crew)
+#include <string.h>
+
+int read_crew(struct cli *cli, int alone, int timed, struct crew *crew)
 {
     crew->cli = cli;
     crew->launch = cli->launch;
@@ -17,11 +19,28 @@ int read_crew(struct cli *cli, int alone, struct crew *crew)
     if (cli_given(cli, OPT_PIN) && cli_given(cli, OPT_NO_PIN))
         return say_usage("--pin and --no-pin do not go together");
     crew->pin = cli_given(cli, OPT_PIN) || (alone && !cli_given(cli, OPT_NO_PIN));
+    if (timed && crew->launch->by == LAUNCH_NONE)
+        crew->pin = !cli_given(cli, OPT_NO_PIN);
     crew->watch = cli_given(cli, OPT_WATCH);
     crew->procs |= crew->launch->by != LAUNCH_NONE;
     crew->random_delay = cli_given(cli, OPT_RANDOM_DELAY);
     crew->gpu = cli_given(cli, OPT_GPU);
     crew->zero_sm = cli_given(cli, OPT_ZERO_SM);
+    return EXIT_YES;
+}
+
+int read_placement(const struct cli *cli, int *out, int *in)
+{
+    const char *word = cli->value[OPT_PLACEMENT];
+    if (!word)
+        return EXIT_YES;
+    int both = strcmp(word, "both") == 0;
+    if (!both && strcmp(word, "in") != 0 && strcmp(word, "out") != 0)
+        return say_usage("--placement '%s' is not out, in or both", word);
+    if (cli_given(cli, OPT_IN_PLACE) && strcmp(word, "in") != 0)
+        return say_usage("--in-place and --placement %s do not go together", word);
+    *in = both || word[0] == 'i';
+    *out = both || word[0] == 'o';
     return EXIT_YES;
 }
 

@@ -6,11 +6,14 @@
 #include "crew.h"
 
 /* Seed, chaos, timeout, pinning, processes or threads. alone: each rank has a core, and so the
- * defaults are processes, pinned; else threads. */
-int read_crew(struct cli *cli, int alone, struct crew *crew);
-/* The row that serves a job; 0: none does. */
+ * defaults are processes, pinned; else threads. timed: these are pinned too, by turns: else the
+ * system puts them together as it happens, and times of one run are 1.3 times those of the next. */
+int read_crew(struct cli *cli, int alone, int timed, struct crew *crew);
+/* Which of the two are asked for; they keep what they have where none is. */
+int read_placement(const struct cli *cli, int *out, int *in);
 /* What the rows that serve the jobs do to elements on their way; proves them, if need be. */
 int note_wire(peal_table *table, struct job *jobs, uint32_t count, uint32_t ranks);
+/* The row that serves a job; 0: none does. */
 int find_row(const peal_table *table, const struct job *job, uint32_t ranks, peal_row_info *row);
 /* The table has a row for each job. */
 int check_sizes(const peal_table *table, const struct job *jobs, uint32_t count, uint32_t ranks);

@@ -15,6 +15,7 @@ struct self {
     uint64_t bytes;  /* of its largest buffer */
     char *memory;    /* two slots for each call: in and out */
     uint64_t mapped; /* bytes of memory to be unmapped, 0 when it is the world's */
+    uint64_t filled; /* bytes of memory that hold numbers, for calls that nobody checks */
     uint64_t random;
     size_t *counts;    /* alltoallv: for each call what goes to each rank, and what came from it */
     unsigned barriers; /* entered so far, if they are checked */

@@ -21,6 +21,8 @@ struct bench {
     peal_op op;
     uint64_t low, high;
     double factor;
+    double budget_ms; /* 0: none given */
+    int placed[2];    /* out of place, in place: is measured */
     uint32_t points;
     uint64_t count[POINTS_MAX]; /* elements of the message of each line */
     struct choice choice;
@@ -39,6 +41,18 @@ static int read_one(const struct cli *cli, enum option_id option, name_fn name, 
         return say_usage("'peal bench' takes one --%s", cli_options[option].name);
     if (count)
         *out = list[0];
+    return EXIT_YES;
+}
+
+static int read_budget(struct bench *bench)
+{
+    CLI_TRY(cli_real(bench->cli, OPT_BUDGET, &bench->budget_ms));
+    if (!cli_given(bench->cli, OPT_BUDGET))
+        return EXIT_YES;
+    if (cli_given(bench->cli, OPT_ITERS))
+        return say_usage("--iters says how many calls; --budget has no say");
+    if (!(bench->budget_ms >= 0.001 && bench->budget_ms <= 1e6))
+        return say_usage("--budget is 0.001 to 1000000 ms");
     return EXIT_YES;
 }
 
@@ -74,6 +88,9 @@ static int read_bench(struct bench *bench)
         return say_usage("--factor has to be larger than 1");
     if (bench->high > 1ull << 40)
         return say_usage("sizes go up to 1T");
+    CLI_TRY(read_budget(bench));
+    bench->placed[0] = bench->placed[1] = 1;
+    CLI_TRY(read_placement(cli, &bench->placed[0], &bench->placed[1]));
     bench->dtype = (peal_dtype)dtype;
     bench->op = (peal_op)op;
     return read_points(bench);
@@ -94,8 +111,17 @@ static int read_job(const struct bench *bench, struct job *job)
                         .warmup = warmup,
                         .calls = 1,
                         .burst = iters,
-                        .budget_us = BUDGET_US};
+                        .bounded = bench->budget_ms > 0,
+                        .budget_us =
+                            bench->budget_ms > 0 ? (uint64_t)(bench->budget_ms * 1e3) : BUDGET_US};
     return EXIT_YES;
+}
+
+/* Where there is no in place, out of place it is. */
+static int is_placed(const struct bench *bench, const struct action *action, int in_place)
+{
+    int knows = action_in_place(action);
+    return in_place ? knows && bench->placed[1] : !knows || bench->placed[0];
 }
 
 /* The jobs of an action: out of place and, where there is that, in place. Gives their number. */
@@ -109,7 +135,9 @@ static uint32_t add_jobs(const struct bench *bench, const struct job *model,
         uint64_t count = action_count(action, bytes, bench->dtype, bench->crew.ranks);
         if (n && jobs[n - 1].count == count)
             continue;
-        for (int in_place = 0; in_place <= action_in_place(action); in_place++) {
+        for (int in_place = 0; in_place < 2; in_place++) {
+            if (!is_placed(bench, action, in_place))
+                continue;
             jobs[n] = *model;
             jobs[n].action = *action;
             jobs[n].count = count;
@@ -188,6 +216,11 @@ static void print_half(const struct bench *bench, uint32_t number)
         fprintf(file, " %6s", "N/A");
 }
 
+static void print_no_half(const struct bench *bench)
+{
+    fprintf(bench->output.file, "  %7s %7s %7s %6s", "N/A", "N/A", "N/A", "N/A");
+}
+
 /* One line; gives the number of the next job. */
 static uint32_t print_line(const struct bench *bench, uint32_t number)
 {
@@ -202,13 +235,13 @@ static uint32_t print_line(const struct bench *bench, uint32_t number)
     fprintf(file, "%12llu  %12llu  %8s  %6s  %6s", (unsigned long long)job_bytes(job, crew->ranks),
             (unsigned long long)job->count, barrier ? "none" : nccl_name(job->dtype),
             action_op_name(&job->action, job->op), root);
-    print_half(bench, number);
-    if (action_in_place(&job->action))
-        print_half(bench, ++number);
-    else
-        fprintf(file, "  %7s %7s %7s %6s", "N/A", "N/A", "N/A", "N/A");
+    for (int in_place = 0; in_place < 2; in_place++)
+        if (is_placed(bench, &job->action, in_place))
+            print_half(bench, number++);
+        else
+            print_no_half(bench);
     fprintf(file, "  %s\n", find_row(crew->table, job, crew->ranks, &row) ? row.algorithm : "");
-    return number + 1;
+    return number;
 }
 
 /* Of the jobs [from, to). */
@@ -238,7 +271,9 @@ static uint32_t print_block(const struct bench *bench, uint32_t from, uint32_t d
     const struct job *jobs = bench->crew.jobs;
     const struct action *action = &jobs[from].action;
     uint64_t wrong;
-    uint32_t last = from, step = 1 + (uint32_t)action_in_place(action);
+    uint32_t last = from, step = 0;
+    for (int in_place = 0; in_place < 2; in_place++)
+        step += is_placed(bench, action, in_place) ? 1 : 0;
     if (from)
         fputs("\n", file);
     print_head(bench, action);
@@ -419,7 +454,7 @@ static int bench_actions(struct bench *bench, const peal_fabric *fabric)
 {
     struct crew *crew = &bench->crew;
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    CLI_TRY(read_crew(bench->cli, crew->ranks <= (uint32_t)(cores > 0 ? cores : 1), crew));
+    CLI_TRY(read_crew(bench->cli, crew->ranks <= (uint32_t)(cores > 0 ? cores : 1), 1, crew));
     crew->what = "peal bench: lines";
     if (cli_given(bench->cli, OPT_ALL_PAIRS))
         return fabric ? bench_pairs(bench->cli, fabric, crew)

@@ -23,7 +23,8 @@ struct yard {
     peal_status status;
     uint32_t failed_rank;
     peal_diag diag;
-    atomic_uint iterations;  /* of a budget, decided by rank 0 */
+    atomic_uint iterations;  /* calls that come next, of a budget, decided by rank 0, */
+    atomic_uint bursts;      /* and how often so many */
     atomic_uint first_wrong; /* 1 claims the result's `first` */
     atomic_ullong wrong;
     peal_comm_info info;
@@ -56,7 +57,7 @@ void yard_leave(struct yard *yard);
 int yard_meet_far(struct yard *yard);
 /* Times and findings of a job. */
 int yard_share(struct yard *yard, uint32_t job, uint32_t rounds);
-int yard_share_iterations(struct yard *yard); /* rank 0's */
+int yard_share_iterations(struct yard *yard); /* and bursts: rank 0's */
 int yard_share_digests(struct yard *yard);
 /* What all have recorded, by rank 0's clock. */
 int yard_share_traces(struct yard *yard);

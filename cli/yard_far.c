@@ -84,12 +84,13 @@ int yard_share(struct yard *yard, uint32_t job, uint32_t rounds)
 
 int yard_share_iterations(struct yard *yard)
 {
-    unsigned mine = atomic_load(&yard->iterations);
+    unsigned mine[2] = {atomic_load(&yard->iterations), atomic_load(&yard->bursts)};
     if (!yard->far)
         return 1;
-    unsigned *all = need(calloc(yard->ranks, sizeof *all));
-    int shared = exchange(yard, &mine, sizeof mine, all);
+    unsigned *all = need(calloc(yard->ranks, sizeof mine));
+    int shared = exchange(yard, mine, sizeof mine, all);
     atomic_store(&yard->iterations, all[0]);
+    atomic_store(&yard->bursts, all[1]);
     free(all);
     return shared;
 }

@@ -413,6 +413,14 @@ static void cost_in_memory(const struct candidate *candidate, uint64_t bytes, st
     cost_stages(&scaled, bytes, cost);
 }
 
+/* What the least message took does not shrink with the message. */
+static void cost_as_measured(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
+{
+    double least = peal_measured_us(candidate, 0);
+    cost->time_us = peal_measured_us(candidate, (double)bytes);
+    cost->alpha_us = least < cost->time_us ? least : cost->time_us;
+}
+
 void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost)
 {
     if (candidate->times)
@@ -426,6 +434,8 @@ void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, stru
         return;
     cost->alpha_us += candidate->memory->entry_us;
     cost->time_us += candidate->memory->entry_us;
+    if (candidate->measured)
+        cost_as_measured(candidate, bytes, cost);
 }
 
 /* The longest way; where none of bytes is, what binds is the stage's that they take. */

@@ -231,6 +231,8 @@ struct candidate {
     /* The planner's, where ranks of one memory were measured: bandwidths are then those of a rank
      * that copies 1e9 bytes a second. */
     const struct topo_memory *memory;
+    const struct measured *measured;  /* the planner's, by which it goes; NULL: none */
+    int like;                         /* 1: the very schedule that was measured */
     const struct script_times *times; /* script: instead of stages */
 };
 
@@ -258,7 +260,9 @@ struct planner {
     enum corner corner;        /* of the candidates being made, or of the one being lowered */
     uint64_t digest;           /* of the fabric */
     struct topo_memory memory; /* count 0: not measured */
-    uint32_t *pairs;           /* the request's, from and to by turns; its own copy */
+    uint32_t nmeasured;        /* of the request's collective and buffers */
+    struct measured *measured;
+    uint32_t *pairs; /* the request's, from and to by turns; its own copy */
     uint32_t npairs;
     uint32_t levels; /* asked for, as bits; 0: choose */
     uint32_t inner;  /* 1 + what was asked for; 0: choose */
@@ -372,6 +376,13 @@ double peal_planner_bound(const struct planner *planner, uint64_t bytes);
 /* 1: of so many channels, each with so many steps a rank, all programs together would take longer
  * to make and prove than they are worth. One channel never does, nor what is asked for. */
 int peal_planner_too_long(const struct planner *planner, uint32_t channels, uint64_t steps);
+/* What was measured of the request's collective and buffers, by the schedules' names. */
+peal_status peal_planner_measured(struct planner *planner, uint32_t ranks);
+void peal_planner_forget_measured(struct planner *planner);
+/* Lets the candidates from `first` on go by that. */
+void peal_planner_go_by_measured(struct planner *planner, uint32_t first);
+/* What a call takes by it, us. */
+double peal_measured_us(const struct candidate *candidate, double bytes);
 /* Adds to the candidates from `first` on what it costs that peers do not reach callers' buffers, if
  * so. */
 void peal_planner_private(struct planner *planner, uint32_t first);

@@ -117,6 +117,7 @@ peal_status peal_select_enumerate(struct planner *planner, peal_diag *diag)
     uint32_t first = planner->count;
     peal_status status = enumerate_corners(planner);
     peal_planner_private(planner, first);
+    peal_planner_go_by_measured(planner, first);
     for (uint32_t i = first; i < planner->count; i++)
         name_binding(planner, &planner->candidates[i]);
     if (status != PEAL_OK)

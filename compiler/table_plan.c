@@ -12,6 +12,7 @@ static void planner_free(peal_ctx *ctx, void *opaque)
     peal_group_free(&planner->group);
     peal_packed_forget(planner);
     peal_planner_forget_scripts(planner);
+    peal_planner_forget_measured(planner);
     peal_policy_free(planner);
     peal_free(ctx, planner->pairs, 2 * (size_t)planner->npairs * sizeof *planner->pairs);
     peal_free(ctx, planner->candidates, planner->capacity * sizeof *planner->candidates);
@@ -68,6 +69,8 @@ static peal_status plan(struct planner *planner, const peal_request *request,
     PEAL_TRY(
         peal_group_init(&planner->group, planner->ctx, planner->fabric, &planner->request, diag));
     PEAL_TRY(peal_planner_pairs(planner, diag));
+    if (peal_planner_measured(planner, info.ranks) != PEAL_OK)
+        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     PEAL_TRY(peal_planner_script(planner, diag));
     /* The caller's; copied, or of no use to a table. */
     planner->request.policy = NULL;

@@ -5,6 +5,8 @@
 #include "topo.h"
 #include "topo_text.h"
 
+#include <string.h>
+
 static void put_rate(struct peal_buf *buf, const peal_memory_rate *rate)
 {
     static const char *const uses[PEAL_MEMORY_USE_COUNT] = {
@@ -49,19 +51,73 @@ static int right(const peal_memory_rate *rates, uint32_t count, double *best)
     return 1;
 }
 
-peal_status peal_memory_write(peal_ctx *ctx, uint32_t ranks, double alpha_us, double entry_us,
-                              const peal_memory_rate *rates, uint32_t count, peal_write_fn write,
+/* ---- calls */
+
+static void put_call(struct peal_buf *buf, const peal_memory_call *call)
+{
+    peal_buf_fmt(buf, "    <call collective=\"%s\" algorithm=\"%s\"",
+                 peal_collective_name(call->collective), call->algorithm);
+    if (call->detail)
+        peal_buf_fmt(buf, " detail=\"%s\"", call->detail);
+    if (call->tile_bytes)
+        peal_buf_fmt(buf, " tile=\"%llu\"", (unsigned long long)call->tile_bytes);
+    peal_buf_str(buf, call->private_buffers ? " buffers=\"private\">\n" : ">\n");
+    for (uint32_t i = 0; i < call->count; i++) {
+        peal_buf_fmt(buf, "      <time bytes=\"%llu\" us=\"",
+                     (unsigned long long)call->points[i].bytes);
+        peal_buf_str(buf, peal_topo_real(call->points[i].time_us).text);
+        peal_buf_str(buf, "\"/>\n");
+    }
+    peal_buf_str(buf, "    </call>\n");
+}
+
+/* Fit for an attribute's value as it is. */
+static int is_plain(const char *text)
+{
+    return text && *text && !strpbrk(text, "<>&\"");
+}
+
+static int right_call(const peal_memory_call *call)
+{
+    if (!peal_collective_name(call->collective) || !is_plain(call->algorithm) ||
+        (call->detail && !is_plain(call->detail)) || !call->points || !call->count ||
+        call->count > TOPO_TIMES_MAX)
+        return 0;
+    for (uint32_t i = 0; i < call->count; i++)
+        if (!(call->points[i].time_us >= 0.001 && call->points[i].time_us < 1e9) ||
+            call->points[i].bytes <= (i ? call->points[i - 1].bytes : 0))
+            return 0;
+    return 1;
+}
+
+static int all_right(const peal_memory_costs *costs, double *best)
+{
+    if (!costs->ranks || !(costs->alpha_us >= 0 && costs->alpha_us < 1e6) ||
+        !(costs->entry_us >= 0 && costs->entry_us < 1e6) || !costs->rates ||
+        !right(costs->rates, costs->nrates, best) || (costs->ncalls && !costs->calls) ||
+        costs->ncalls > TOPO_CALLS_MAX)
+        return 0;
+    for (uint32_t i = 0; i < costs->ncalls; i++)
+        if (!right_call(&costs->calls[i]))
+            return 0;
+    return 1;
+}
+
+peal_status peal_memory_write(peal_ctx *ctx, const peal_memory_costs *asked, peal_write_fn write,
                               void *user, peal_diag *diag)
 {
     struct peal_buf buf;
+    peal_memory_costs costs;
     double best = 0;
-    if (!ctx || !write || !rates || !ranks || !(alpha_us >= 0 && alpha_us < 1e6) ||
-        !(entry_us >= 0 && entry_us < 1e6) || !right(rates, count, &best))
+    if (!ctx || !write || !asked || peal_import(&costs, sizeof costs, asked) != PEAL_OK ||
+        !all_right(&costs, &best))
         return peal_fail(diag, PEAL_ERR_ARG, "peal_memory_write: an argument is missing or wrong");
-    peal_buf_init(&buf, ctx, 1 << 20);
-    put_head(&buf, ranks, alpha_us, entry_us, best);
-    for (uint32_t i = 0; i < count; i++)
-        put_rate(&buf, &rates[i]);
+    peal_buf_init(&buf, ctx, 1 << 22);
+    put_head(&buf, costs.ranks, costs.alpha_us, costs.entry_us, best);
+    for (uint32_t i = 0; i < costs.nrates; i++)
+        put_rate(&buf, &costs.rates[i]);
+    for (uint32_t i = 0; i < costs.ncalls; i++)
+        put_call(&buf, &costs.calls[i]);
     peal_buf_str(&buf, "  </memory>\n</peal>\n");
     peal_status status = buf.status;
     if (status == PEAL_OK)

@@ -35,6 +35,9 @@ peal_status peal_topo_cluster_count(const struct cluster_reader *reader,
 /* ---- cluster_cost.c: <cost> and <reduce> */
 peal_status peal_topo_cluster_cost(struct cluster_reader *reader, const struct topo_elem *elem);
 peal_status peal_topo_cluster_memory(struct cluster_reader *reader, const struct topo_elem *elem);
+/* ---- cluster_call.c: <call>s of a <memory> */
+peal_status peal_topo_cluster_calls(struct cluster_reader *reader, const struct topo_elem *elem,
+                                    struct topo_memory *memory);
 peal_status peal_topo_cluster_reduce(struct cluster_reader *reader, const struct topo_elem *elem);
 /* ---- cluster_host.c: <host> */
 peal_status peal_topo_cluster_host(struct cluster_reader *reader, const struct topo_elem *elem);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * <memory entry-us=><rate use= bytes= gbs=/>...</memory>: what ranks of one memory do, measured
- * with as many of them as there are, on the cores that they share: what a call takes besides its
- * steps, and how fast a rank copies in a message of so many bytes: out of callers' buffers (load),
- * into those too (store), or by way of memory that ranks write for each other (exchange).
+ * <memory entry-us=><rate use= bytes= gbs=/>... <call/>...</memory>: what ranks of one memory do,
+ * measured with as many of them as there are, on the cores that they share: what a call takes
+ * besides its steps, and how fast a rank copies in a message of so many bytes: out of callers'
+ * buffers (load), into those too (store), or by way of memory that ranks write for each other
+ * (exchange).
  */
 #include "cluster.h"
 
@@ -20,7 +21,8 @@ static peal_status read_rate(struct cluster_reader *reader, const struct topo_el
     int to = 0;
 
     if (!peal_streq(elem->name, "rate"))
-        return peal_topo_cluster_refuse(reader, elem, "not an element of <memory>", "<rate>");
+        return peal_topo_cluster_refuse(reader, elem, "not an element of <memory>",
+                                        "<rate> or <call>");
     PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "use, bytes or gbs"));
     PEAL_TRY(peal_topo_cluster_leaf(reader, elem));
     while (use && to < TOPO_USES && !peal_streq(use, uses[to]))
@@ -51,12 +53,13 @@ peal_status peal_topo_cluster_memory(struct cluster_reader *reader, const struct
     PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "entry-us"));
     PEAL_TRY(peal_topo_cluster_real(reader, elem, "entry-us", 0, 1e6, &memory->entry_us));
     for (; child; child = peal_topo_next(reader->doc, child))
-        PEAL_TRY(read_rate(reader, child, memory));
+        if (!peal_streq(child->name, "call"))
+            PEAL_TRY(read_rate(reader, child, memory));
     for (int use = 0; use <= TOPO_USE_EXCHANGE; use++)
         if (!memory->count[use])
             return peal_topo_cluster_refuse(reader, elem, "no rate of one use",
                                             "a <rate> of load, of store and of exchange");
-    return PEAL_OK;
+    return peal_topo_cluster_calls(reader, elem, memory);
 }
 
 const struct topo_memory *peal_topo_memory(const peal_fabric *fabric)

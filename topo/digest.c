@@ -78,6 +78,20 @@ static void put_type(struct peal_buf *buf, const struct topo_type *type)
     }
 }
 
+static void put_call(struct peal_buf *buf, const struct topo_call *call)
+{
+    put_text(buf, call->collective);
+    put_text(buf, call->algorithm);
+    put_text(buf, call->detail ? call->detail : "");
+    put_real(buf, call->tile_bytes);
+    put(buf, (uint64_t)call->private_buffers);
+    put(buf, call->times);
+    for (uint32_t i = 0; i < call->times; i++) {
+        put_real(buf, call->time[i].bytes);
+        put_real(buf, call->time[i].us);
+    }
+}
+
 /* Nothing, where nothing was measured. */
 static void put_memory(struct peal_buf *buf, const struct topo_memory *memory)
 {
@@ -90,6 +104,8 @@ static void put_memory(struct peal_buf *buf, const struct topo_memory *memory)
     }
     if (memory->count[0])
         put_real(buf, memory->entry_us);
+    for (uint32_t i = 0; i < memory->calls; i++)
+        put_call(buf, &memory->call[i]);
 }
 
 /* Fabrics keep the identity that they had before there was this engine. */

@@ -111,13 +111,33 @@ struct topo_rate {
     double bytes;
     double gbs;
 };
+/* What calls of one schedule took. */
+#define TOPO_TIMES_MAX 32u
+#define TOPO_CALLS_MAX 1024u
+struct topo_time {
+    double bytes;
+    double us;
+};
+struct topo_call {
+    const char *collective;
+    const char *algorithm;
+    const char *detail; /* of its schedules which, as candidates are described; NULL: any */
+    double tile_bytes;  /* 0: whole chunks */
+    int private_buffers;
+    uint32_t times;
+    struct topo_time *time;
+};
 struct topo_memory {
     double entry_us;
     uint32_t count[TOPO_USES];
     struct topo_rate rate[TOPO_USES][TOPO_RATES_MAX];
+    uint32_t calls;
+    const struct topo_call *call; /* the fabric's */
 };
 /* NULL: not measured. */
 const struct topo_memory *peal_topo_memory(const peal_fabric *fabric);
+/* A call, by the times measured; count > 0. */
+double peal_topo_times_us(const struct topo_time *time, uint32_t count, double bytes);
 /* Copying as much as the message is. */
 double peal_topo_memory_us(const struct topo_memory *memory, enum topo_rate_use use, double bytes);
 /* What one lane moves: the mean of what it reads and what it writes, 1e9 bytes per second. */

@@ -1217,14 +1217,30 @@ typedef struct peal_memory_rate {
     uint64_t bytes; /* rising, for each use */
     double gbs;
 } peal_memory_rate;
-/* Writes a topology of `ranks` ranks that share one memory, as measured with so many: start-up of a
- * step, what a call takes besides, at most 32 rates of each use, and
- * at least one of the first three. Errors:
- * ARG, MEMORY, and the writer's. */
-PEAL_API PEAL_CHECK peal_status peal_memory_write(peal_ctx *ctx, uint32_t ranks, double alpha_us,
-                                                  double entry_us, const peal_memory_rate *rates,
-                                                  uint32_t count, peal_write_fn write, void *user,
-                                                  peal_diag *diag);
+/* What calls of one schedule took, by the bytes of their messages. */
+typedef struct peal_memory_call {
+    size_t size;
+    peal_collective collective;
+    const char *algorithm;
+    const char *detail;       /* as in peal_row_info; NULL: any of the algorithm's schedules */
+    uint64_t tile_bytes;      /* 0: whole chunks */
+    int private_buffers;      /* 1: buffers were private to processes (peal_request) */
+    const peal_point *points; /* sizes rise */
+    uint32_t count;           /* 1 to 32 */
+} peal_memory_call;
+typedef struct peal_memory_costs {
+    size_t size;
+    uint32_t ranks;                /* measured with so many */
+    double alpha_us;               /* start-up of a step */
+    double entry_us;               /* what a call takes besides */
+    const peal_memory_rate *rates; /* at most 32 of each use, at least one of the first three */
+    uint32_t nrates;
+    const peal_memory_call *calls; /* schedules that are then known to take that; NULL: none */
+    uint32_t ncalls;
+} peal_memory_costs;
+/* Writes a topology of ranks that share one memory. Errors: ARG, MEMORY, and the writer's. */
+PEAL_API PEAL_CHECK peal_status peal_memory_write(peal_ctx *ctx, const peal_memory_costs *costs,
+                                                  peal_write_fn write, void *user, peal_diag *diag);
 
 /* ---- running ------------------------------------------------------------ */
 

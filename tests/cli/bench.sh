@@ -36,6 +36,14 @@ expect_err "did you mean 'barrier'"
 expect 0 "$PEAL" compile host:2 --bytes 8:64K -o x.peal
 expect 0 "$PEAL" bench x.peal --sizes 8 --procs --no-pin --no-check -o bench.txt
 grep -q 'N/A' bench.txt || die "--no-check checks"
+# A budget holds, and one placement is measured alone.
+expect 0 "$PEAL" bench host:3 --sizes 4M --budget 1 --placement out --threads --json
+expect_json 'len(j["rows"]) == 1 and not j["rows"][0]["inplace"] and j["rows"][0]["calls"] < 15'
+expect 0 "$PEAL" bench host:2 --sizes 64:4K --budget 2 --placement in
+expect_out '^ +64 +16 +float +sum +-1 +N/A +N/A +N/A +N/A +[0-9.]+ '
+expect 2 "$PEAL" bench host:2 --budget 0
+expect 2 "$PEAL" bench host:2 --budget 5 --iters 3
+expect 2 "$PEAL" bench host:2 --placement over
 expect 2 "$PEAL" bench x.peal --sizes 1M
 expect 2 "$PEAL" bench host:2 --factor 1
 expect 2 "$PEAL" bench host:2 --sizes 8:1M --factor 1.00001

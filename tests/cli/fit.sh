@@ -97,6 +97,18 @@ expect_out '^memory, 3 ranks: a call takes [0-9.]+ us and [0-9.]+ us a step'
 grep -q '<rate use="load" bytes="[0-9]*" gbs="[0-9.]*"/>' three.xml || die "no rate of loads"
 grep -q '<rate use="store" ' three.xml || die "no rate of stores"
 grep -q '<rate use="exchange" ' three.xml || die "no rate of exchanges"
+grep -q '<call collective="alltoall" algorithm="pull" ' three.xml || die "no calls of pull"
+# What was timed is predicted, and the fastest is chosen.
+expect 0 "$PEAL" plan three.xml -c alltoall --bytes 12 --candidates --json
+cp out planned.json
+expect_json '(lambda r: r["time_us"] <= 1.0001 * min(c["time_us"] for c in r["candidates"]))(j["rows"][0])'
+python3 - three.xml planned.json <<'EOF' || die "a time that was measured is not predicted"
+import json, sys
+from xml.etree import ElementTree
+calls = ElementTree.parse(sys.argv[1]).iter("call")
+least = min(float(c[0].get("us")) for c in calls if c.get("collective") == "alltoall")
+assert abs(json.load(open(sys.argv[2]))["rows"][0]["time_us"] - least) <= 0.02 * least
+EOF
 expect 0 "$PEAL" topo three.xml --json
 expect_json 'len(j["ranks"]) == 3'
 expect 0 "$PEAL" run three.xml --bytes 4K --check

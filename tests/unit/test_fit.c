@@ -483,6 +483,18 @@ static peal_status append(void *user, const char *data, size_t bytes)
     return PEAL_OK;
 }
 
+static peal_status write_rates(uint32_t ranks, double alpha_us, const peal_memory_rate *rates,
+                               uint32_t count, char *text)
+{
+    peal_memory_costs costs = {.size = sizeof costs,
+                               .ranks = ranks,
+                               .alpha_us = alpha_us,
+                               .entry_us = 3,
+                               .rates = rates,
+                               .nrates = count};
+    return peal_memory_write(ctx, &costs, append, text, NULL);
+}
+
 static double planned(peal_fabric *fabric, const char *algorithm, uint64_t bytes)
 {
     peal_request request = PEAL_REQUEST_INIT;
@@ -507,8 +519,8 @@ START_TEST(memory_machine)
                                             {sizeof *slow, PEAL_MEMORY_EXCHANGE, 1024, 2}};
     char one[4096] = "", two[4096] = "";
     peal_fabric *a, *b;
-    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, fast, 3, append, one, NULL), PEAL_OK);
-    ck_assert_int_eq(peal_memory_write(ctx, 4, 2, 3, slow, 3, append, two, NULL), PEAL_OK);
+    ck_assert_int_eq(write_rates(4, 1, fast, 3, one), PEAL_OK);
+    ck_assert_int_eq(write_rates(4, 2, slow, 3, two), PEAL_OK);
     ck_assert_int_eq(peal_fabric_parse(ctx, one, strlen(one), "one", NULL, NULL, &a), PEAL_OK);
     ck_assert_int_eq(peal_fabric_parse(ctx, two, strlen(two), "two", NULL, NULL, &b), PEAL_OK);
     const char *name;
@@ -527,6 +539,77 @@ START_TEST(memory_machine)
 }
 END_TEST
 
+static const peal_memory_rate plain[] = {{sizeof *plain, PEAL_MEMORY_LOAD, 1024, 6},
+                                         {sizeof *plain, PEAL_MEMORY_STORE, 1024, 8},
+                                         {sizeof *plain, PEAL_MEMORY_EXCHANGE, 1024, 4}};
+
+static peal_status write_call(const peal_memory_call *call, char *text)
+{
+    peal_memory_costs costs = {.size = sizeof costs,
+                               .ranks = 4,
+                               .alpha_us = 1,
+                               .entry_us = 3,
+                               .rates = plain,
+                               .nrates = 3,
+                               .calls = call,
+                               .ncalls = 1};
+    return peal_memory_write(ctx, &costs, append, text, NULL);
+}
+
+/* What was measured is predicted, and chosen where it is best; of the same buffers, tile and
+ * ranks. */
+START_TEST(memory_calls)
+{
+    static const peal_point points[] = {{64, 0.01}, {1024, 20}};
+    peal_memory_call call = {.size = sizeof call,
+                             .collective = PEAL_ALLREDUCE,
+                             .algorithm = "ring",
+                             .points = points,
+                             .count = 2};
+    char text[4096] = "", other[4096] = "";
+    peal_fabric *fabric, *bare;
+    ck_assert_int_eq(write_call(&call, text), PEAL_OK);
+    ck_assert_int_eq(write_rates(4, 1, plain, 3, other), PEAL_OK);
+    ck_assert_int_eq(peal_fabric_parse(ctx, text, strlen(text), "x", NULL, NULL, &fabric), PEAL_OK);
+    ck_assert_int_eq(peal_fabric_parse(ctx, other, strlen(other), "x", NULL, NULL, &bare), PEAL_OK);
+    ck_assert(fabs(planned(fabric, "ring", 8) - 0.01) < 1e-9);
+    ck_assert(fabs(planned(fabric, "ring", 544) - 10.005) < 1e-9);
+    ck_assert(fabs(planned(fabric, "ring", 4096) - 80) < 1e-9);
+    ck_assert(fabs(planned(fabric, NULL, 64) - 0.01) < 1e-9);
+    ck_assert(fabs(planned(fabric, "tree", 64) - planned(bare, "tree", 64)) < 1e-9);
+    ck_assert(planned(fabric, NULL, 4096) < 79);
+    peal_fabric_destroy(fabric);
+    call.private_buffers = 1;
+    *text = '\0';
+    ck_assert_int_eq(write_call(&call, text), PEAL_OK);
+    ck_assert_int_eq(peal_fabric_parse(ctx, text, strlen(text), "x", NULL, NULL, &fabric), PEAL_OK);
+    ck_assert(fabs(planned(fabric, "ring", 64) - planned(bare, "ring", 64)) < 1e-9);
+    peal_fabric_destroy(fabric);
+    peal_fabric_destroy(bare);
+}
+END_TEST
+
+START_TEST(calls_refused)
+{
+    static const peal_point points[] = {{64, 1}, {64, 2}};
+    const peal_memory_call good = {.size = sizeof good,
+                                   .collective = PEAL_ALLREDUCE,
+                                   .algorithm = "ring",
+                                   .points = points,
+                                   .count = 1};
+    peal_memory_call bad[5] = {good, good, good, good, good};
+    char text[4096] = "";
+    bad[0].count = 2;
+    bad[1].count = 33;
+    bad[2].algorithm = "a<b";
+    bad[3].detail = "";
+    bad[4].points = NULL;
+    for (size_t i = 0; i < 5; i++)
+        ck_assert_int_eq(write_call(&bad[i], text), PEAL_ERR_ARG);
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
 START_TEST(memory_refused)
 {
     peal_memory_rate rate[4] = {{sizeof *rate, PEAL_MEMORY_LOAD, 1024, 8},
@@ -534,13 +617,13 @@ START_TEST(memory_refused)
                                 {sizeof *rate, PEAL_MEMORY_EXCHANGE, 1024, 4},
                                 {sizeof *rate, PEAL_MEMORY_EXCHANGE, 4096, 4}};
     char text[4096] = "";
-    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, rate, 2, append, text, NULL), PEAL_ERR_ARG);
-    ck_assert_int_eq(peal_memory_write(ctx, 0, 1, 3, rate, 4, append, text, NULL), PEAL_ERR_ARG);
-    ck_assert_int_eq(peal_memory_write(ctx, 4, -1, 3, rate, 4, append, text, NULL), PEAL_ERR_ARG);
+    ck_assert_int_eq(write_rates(4, 1, rate, 2, text), PEAL_ERR_ARG);
+    ck_assert_int_eq(write_rates(0, 1, rate, 4, text), PEAL_ERR_ARG);
+    ck_assert_int_eq(write_rates(4, -1, rate, 4, text), PEAL_ERR_ARG);
     rate[3].bytes = 1024;
-    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, rate, 4, append, text, NULL), PEAL_ERR_ARG);
+    ck_assert_int_eq(write_rates(4, 1, rate, 4, text), PEAL_ERR_ARG);
     rate[3] = (peal_memory_rate){sizeof *rate, PEAL_MEMORY_EXCHANGE, 4096, 0};
-    ck_assert_int_eq(peal_memory_write(ctx, 4, 1, 3, rate, 4, append, text, NULL), PEAL_ERR_ARG);
+    ck_assert_int_eq(write_rates(4, 1, rate, 4, text), PEAL_ERR_ARG);
     ck_assert_str_eq(text, "");
 }
 END_TEST
@@ -568,6 +651,8 @@ int main(void)
     tcase_add_test(tcase, without_memory);
     tcase_add_test(tcase, measured_machine);
     tcase_add_test(tcase, memory_machine);
+    tcase_add_test(tcase, memory_calls);
+    tcase_add_test(tcase, calls_refused);
     tcase_add_test(tcase, memory_refused);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_FORK_GETENV);

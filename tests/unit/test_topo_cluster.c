@@ -30,6 +30,9 @@ static void made(const char *text)
 #define RATES                                                                                      \
     "<rate use=\"load\" bytes=\"8\" gbs=\"1\"/><rate use=\"store\" bytes=\"8\" gbs=\"1\"/>"        \
     "<rate use=\"exchange\" bytes=\"8\" gbs=\"1\"/>"
+#define CALL(attributes, inside)                                                                   \
+    "<peal version=\"1\"><host ranks=\"8\"/><memory>" RATES "<call " attributes ">" inside         \
+    "</call></memory></peal>"
 
 static const char *const good[] = {
     "<peal version=\"1\"><host ranks=\"8\"/></peal>",
@@ -51,6 +54,10 @@ static const char *const good[] = {
     "bytes=\"1024\" gbs=\"4\"/><rate use=\"load\" bytes=\"4096\" gbs=\"8\"/><rate "
     "use=\"store\" bytes=\"8\" gbs=\"1\"/><rate use=\"exchange\" bytes=\"64\" gbs=\"1\"/></memory>"
     "</peal>",
+    "<peal version=\"1\"><host ranks=\"8\"/><memory>" RATES "<call collective=\"allreduce\" "
+    "algorithm=\"ring\" detail=\"one\" tile=\"4096\" buffers=\"private\"><time bytes=\"8\" "
+    "us=\"1\"/><time bytes=\"64\" us=\"2\"/></call><call collective=\"x\" algorithm=\"y\"><time "
+    "bytes=\"8\" us=\"1\"/></call></memory></peal>",
 };
 
 static const char *const bad[] = {
@@ -109,6 +116,15 @@ static const char *const bad[] = {
     "gbs=\"0\"/></memory></peal>",
     "<peal version=\"1\"><host ranks=\"8\"/><memory>" RATES "</memory><memory>" RATES
     "</memory></peal>",
+    CALL("collective=\"allreduce\"", "<time bytes=\"8\" us=\"1\"/>"),
+    CALL("collective=\"allreduce\" algorithm=\"\"", "<time bytes=\"8\" us=\"1\"/>"),
+    CALL("collective=\"allreduce\" algorithm=\"ring\"", ""),
+    CALL("collective=\"allreduce\" algorithm=\"ring\"", "<time bytes=\"8\"/>"),
+    CALL("collective=\"allreduce\" algorithm=\"ring\"", "<time bytes=\"8\" us=\"0\"/>"),
+    CALL("collective=\"allreduce\" algorithm=\"ring\"", "<rate bytes=\"8\" us=\"1\"/>"),
+    CALL("collective=\"allreduce\" algorithm=\"ring\" buffers=\"none\"",
+         "<time bytes=\"8\" us=\"1\"/>"),
+    CALL("collective=\"allreduce\" algorithm=\"ring\" tile=\"-1\"", "<time bytes=\"8\" us=\"1\"/>"),
 };
 
 static void silent(void *user, const char *format, ...)
@@ -437,6 +453,26 @@ START_TEST(rates_of_one_memory)
     (void)snprintf(text, sizeof text, "%s%s", head,
                    "<rate use=\"load\" bytes=\"9\" gbs=\"2\"/></memory></peal>");
     refused(text, 1, 36, "a <rate> of load, of store and of exchange");
+    refused(CALL("collective=\"a\" algorithm=\"b\"",
+                 "<time bytes=\"9\" us=\"2\"/><time bytes=\"9\" us=\"3\"/>"),
+            1, 216, "rising sizes");
+}
+END_TEST
+
+START_TEST(calls_of_one_memory)
+{
+    made(CALL("collective=\"a\" algorithm=\"b\" tile=\"256\" buffers=\"private\"",
+              "<time bytes=\"8\" us=\"1\"/><time bytes=\"24\" us=\"3\"/>"));
+    uint64_t digest = about().digest;
+    const struct topo_memory *memory = peal_topo_memory(fabric);
+    ck_assert_uint_eq(memory->calls, 1);
+    const struct topo_call *call = &memory->call[0];
+    ck_assert(near(call->tile_bytes, 256) && call->private_buffers && !call->detail);
+    ck_assert(near(peal_topo_times_us(call->time, call->times, 1), 1));
+    ck_assert(near(peal_topo_times_us(call->time, call->times, 16), 2));
+    ck_assert(near(peal_topo_times_us(call->time, call->times, 48), 6));
+    made(CALL("collective=\"a\" algorithm=\"b\"", "<time bytes=\"8\" us=\"1\"/>"));
+    ck_assert_uint_ne(digest, about().digest);
 }
 END_TEST
 
@@ -623,6 +659,7 @@ int main(void)
     tcase_add_test(tcase, switch_facts_are_kept);
     tcase_add_test(tcase, stated_costs_take_the_place_of_defaults);
     tcase_add_test(tcase, rates_of_one_memory);
+    tcase_add_test(tcase, calls_of_one_memory);
     tcase_add_test(tcase, costs_are_part_of_the_identity);
     tcase_add_test(tcase, what_is_written_is_read);
     tcase_add_test(tcase, parameters_out_of_range);
