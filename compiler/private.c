@@ -78,12 +78,13 @@ static void cost_staging(const struct planner *planner, struct candidate *candid
         .levels = 1, .chain = 1, .us_per_byte = us, .alone_us_per_byte = us, .lane_bound = 1};
 }
 
-/* On a host tiles are for pipelines of scratch and outputs, of which staging leaves nothing. */
+/* On a host tiles are for pipelines of scratch and outputs, of which staging leaves nothing;
+ * shelves stage by tiles. */
 static void drop_tiled(struct planner *planner, uint32_t first)
 {
     uint32_t kept = first;
     for (uint32_t i = first; i < planner->count; i++)
-        if (!planner->candidates[i].tile_bytes)
+        if (!planner->candidates[i].tile_bytes || planner->candidates[i].algo == ALGO_SHELF)
             planner->candidates[kept++] = planner->candidates[i];
     planner->count = kept > first ? kept : planner->count;
 }
