@@ -224,15 +224,14 @@ START_TEST(test_attached)
 }
 END_TEST
 
-/* What is only moved, by default, where staging is dear; of folds nothing is attached to. Where
- * ranks share processors, what each reads for himself. */
+/* By default, where staging is dear. Where ranks share processors, what each reads for himself. */
 START_TEST(test_by_default)
 {
     static const struct {
         unsigned number;
         int crowded;
         int attached;
-    } some[] = {{0, 0, 0}, {5, 0, 1}, {6, 0, 1}, {8, 0, 1},
+    } some[] = {{0, 0, 1}, {5, 0, 1}, {6, 0, 1}, {8, 0, 1},
                 {0, 1, 0}, {6, 1, 1}, {7, 1, 1}, {8, 1, 0}};
     struct shared *shared = make_shared();
     run_case(some[_i].number, 0, some[_i].crowded, shared);
