@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What private buffers cost: what peers reach of them is copied once more, into memory that they
- * reach before they read it, or out of it when they have written it. */
+ * reach before they read it, or out of it when they have written it. And what those cost that are
+ * read where they lie. */
 #include "compiler.h"
 
 static int folds_in_slots(enum algorithm algo)
@@ -78,18 +79,42 @@ static void cost_staging(const struct planner *planner, struct candidate *candid
         .levels = 1, .chain = 1, .us_per_byte = us, .alone_us_per_byte = us, .lane_bound = 1};
 }
 
-/* On a host tiles are for pipelines of scratch and outputs, of which staging leaves nothing. */
+/* On a host tiles are for pipelines of scratch and outputs, of which staging leaves nothing;
+ * shelves stage by tiles. */
 static void drop_tiled(struct planner *planner, uint32_t first)
 {
     uint32_t kept = first;
     for (uint32_t i = first; i < planner->count; i++)
-        if (!planner->candidates[i].tile_bytes)
+        if (!planner->candidates[i].tile_bytes || planner->candidates[i].algo == ALGO_SHELF)
             planner->candidates[kept++] = planner->candidates[i];
     planner->count = kept > first ? kept : planner->count;
 }
 
+/* Two ranks that fold what they load of each other need not wait for lines that have just been
+ * stored, as such do that fold out of slots: for 2 KiB it took 0.34 us and 0.53 (Intel Emerald
+ * Rapids, two cores). */
+static void cost_in_place(struct candidate *candidate)
+{
+    if (candidate->algo == ALGO_DIRECT)
+        candidate->stage[0].alpha_us = 0;
+    for (uint32_t i = 0; folds_in_slots(candidate->algo) && i < candidate->nstages; i++)
+        candidate->stage[i].alpha_us *= 2;
+}
+
+static void cost_registered(struct planner *planner, uint32_t first)
+{
+    if (planner->request.collective != PEAL_REDUCE_SCATTER || planner->group.n != 2 ||
+        planner->group.accelerators || planner->group.nhosts > 1 ||
+        planner->memory.count[TOPO_USE_LOAD])
+        return;
+    for (uint32_t i = first; i < planner->count; i++)
+        cost_in_place(&planner->candidates[i]);
+}
+
 void peal_planner_private(struct planner *planner, uint32_t first)
 {
+    if (!planner->request.private_buffers)
+        cost_registered(planner, first);
     if (!planner->request.private_buffers || planner->group.n < 2)
         return;
     if (!planner->group.accelerators && planner->algorithm == ALGO_ANY)

@@ -311,11 +311,11 @@ struct peal_comm {
     uint64_t part_folds;   /* and of a reduction; as all ranks know it */
     uint32_t part;         /* of the call under way */
     int in_place;
-    int gauges;            /* gauge.c: loads from the others are timed in the call under way; */
-    uint64_t gauged[2];    /* ns a KiB, what it stages and the fastest of its loads; 0: none */
-    uint64_t gauged_bytes; /* of the last of its loads */
-    int away;              /* what is staged goes around this processor's caches */
-    int dear;              /* large messages are attached to where they may be */
+    int gauges;               /* gauge.c: loads from the others are timed in the call under way; */
+    uint64_t gauged[2];       /* ns a KiB, what it stages and the fastest of its loads; 0: none */
+    uint64_t gauged_bytes[2]; /* of the last of these */
+    int away;                 /* what is staged goes around this processor's caches */
+    uint64_t dear;            /* ns a KiB that staging takes, of the slowest ranks; 0: unknown */
     uint32_t engines;
     uint32_t stand_ins;
     uint32_t packet_sources; /* most packets or wire slots one step reads */
@@ -337,7 +337,8 @@ struct peal_comm {
     uint64_t attach_moves;   /* in any case, */
     uint64_t attach_folds;   /* and for reductions; */
     int attach_chooses;      /* nobody has asked for these */
-    int attach_early;        /* it is used for smaller ones, too; as all ranks know it */
+    int attach_early;        /* it is used for smaller ones, too, where staging is dear; */
+    int attach_crowded;      /* or by what ranks that share processors do. As all ranks know it */
     uint32_t attach_sources; /* most sources of a step that may be elsewhere */
     uint32_t foreign;        /* RT_REACH_* of this call's own buffers that others attach to, */
     uint32_t posted_foreign; /* and of the last that was posted */
@@ -407,6 +408,12 @@ peal_status rt_find(const struct peal_comm *comm, struct rt_args args, struct rt
 /* ---- stage.c: private buffers; comm->in and out are the caller's */
 peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag);
 void rt_unstage(struct peal_comm *comm, const struct rt_row *row);
+
+/* ---- attach_when.c: which calls are attached to, but for those too large to be staged. May be, if
+ * staging is dear; are, since it is; are, where ranks share processors. */
+int rt_attach_early(const struct peal_comm *comm, const struct rt_row *row);
+int rt_attach_dear(const struct peal_comm *comm, const struct rt_row *row);
+int rt_attach_crowded(const struct peal_comm *comm, const struct rt_row *row);
 
 /* ---- part.c: calls in parts */
 /* Tells the others on which terms this rank cuts, before they are told that it is there; and, when

@@ -8,8 +8,8 @@
  *
  * So in some calls, the same on all ranks, everything is staged by plain stores, and each rank
  * times what it stores and loads. It tells the others; all write around their caches until the next
- * such call if any rank is slow. Of large messages each rank tells, too, whether the kernel would
- * have copied faster, where it attaches (stage.c).
+ * such call if any rank is slow. Of larger messages each rank tells, too, what staging took, by
+ * which they find out whether the kernel copies faster (attach_when.c).
  */
 #include "clock.h"
 #include "comm.h"
@@ -20,10 +20,9 @@
 
 #define GAUGE_EVERY 128u /* calls */
 #define SLOW 125u        /* ns a KiB, stored and loaded */
-/* The same, of messages of so many bytes. Cores that were close staged 512 KiB in 50 ns a KiB, such
- * that were apart in 145; the kernel takes 75 (Intel Emerald Rapids, a virtual machine). */
-#define DEAR 90u
-#define DEAR_BYTES (64u << 10)
+/* From here on a load tells what staging takes. Cores that were close staged 512 KiB in 50 ns a
+ * KiB, such that were apart in 145, and 32 KiB in 105 (Intel Emerald Rapids, a virtual machine). */
+#define DEAR_BYTES (16u << 10)
 
 /* Where the machine does not say: what cores of most servers share, an eighth of a processor or all
  * of it. More is not counted on: others use it too, on a virtual machine unseen. Of 260 MiB that
@@ -59,25 +58,30 @@ static int any_slow(const struct peal_comm *comm)
     return 0;
 }
 
-static int any_dear(const struct peal_comm *comm)
+/* What the slowest takes to store, and the slowest to load: of a broadcast these are two. */
+static uint64_t most_dear(const struct peal_comm *comm)
 {
+    uint32_t most[2] = {0, 0};
     for (uint32_t r = 0; r < comm->nranks; r++)
-        if (atomic_load_explicit(&rt_board(comm->base, &comm->layout, r)->dear,
-                                 memory_order_relaxed))
-            return 1;
-    return 0;
+        for (int what = 0; what < 2; what++) {
+            rt_half *told = &rt_board(comm->base, &comm->layout, r)->dear[what];
+            uint32_t ns = atomic_load_explicit(told, memory_order_relaxed);
+            most[what] = ns > most[what] ? ns : most[what];
+        }
+    return (uint64_t)most[RT_GAUGE_STORE] + most[RT_GAUGE_LOAD];
 }
 
 void rt_gauge_begin(struct peal_comm *comm)
 {
     uint64_t turn = comm->call % GAUGE_EVERY;
     comm->gauges = turn == 0 && !comm->crowded;
-    comm->gauged[RT_GAUGE_STORE] = comm->gauged[RT_GAUGE_LOAD] = comm->gauged_bytes = 0;
+    for (int what = 0; what < 2; what++)
+        comm->gauged[what] = comm->gauged_bytes[what] = 0;
     /* When this one has returned from the call behind a timed one, all have from that. */
     if (turn != 2)
         return;
     comm->away = any_slow(comm);
-    comm->dear = any_dear(comm);
+    comm->dear = most_dear(comm);
 }
 
 void rt_gauge_end(struct peal_comm *comm)
@@ -86,8 +90,13 @@ void rt_gauge_end(struct peal_comm *comm)
     uint64_t ns = comm->gauged[RT_GAUGE_STORE] + comm->gauged[RT_GAUGE_LOAD];
     if (ns)
         atomic_store_explicit(&comm->board->slow, ns > SLOW, memory_order_relaxed);
-    if (comm->gauged_bytes >= DEAR_BYTES)
-        atomic_store_explicit(&comm->board->dear, ns > DEAR, memory_order_relaxed);
+    for (int what = 0; what < 2; what++) {
+        uint64_t each = comm->gauged[what];
+        if (comm->gauged_bytes[what] >= DEAR_BYTES)
+            atomic_store_explicit(&comm->board->dear[what],
+                                  each < UINT32_MAX ? (uint32_t)each : UINT32_MAX,
+                                  memory_order_relaxed);
+    }
 }
 
 void rt_gauge_note(struct peal_comm *comm, enum rt_gauge what, uint64_t bytes, uint64_t ns)
@@ -97,8 +106,7 @@ void rt_gauge_note(struct peal_comm *comm, enum rt_gauge what, uint64_t bytes, u
         return;
     uint64_t each = ns * 1024 / bytes + 1;
     *best = *best && *best < each ? *best : each;
-    if (what == RT_GAUGE_LOAD)
-        comm->gauged_bytes = bytes;
+    comm->gauged_bytes[what] = bytes;
 }
 
 /* Whether it is one chunk, in one piece, some source of which another rank has staged. What is

@@ -45,7 +45,9 @@ void rt_parts_agree(struct peal_comm *comm)
     comm->part_folds = !comm->crowded ? 0 : comm->attaches ? comm->attach_folds : UINT64_MAX;
     /* Where one rank may be attached to, all have to look whether it is; and one of them alone may
      * be crowded, by the thread of its copy engines. */
-    comm->attach_early = same && comm->attach_chooses && !comm->crowded;
+    int chooses = same && comm->attaches && comm->attach_chooses;
+    comm->attach_early = chooses && !comm->crowded;
+    comm->attach_crowded = chooses && comm->crowded;
 }
 
 /* Blocks that a rank stages of a message of `blocks`: one of its own, or one for each rank. */
@@ -62,7 +64,7 @@ void rt_parts_learn(const struct peal_comm *comm, struct rt_row *row)
     row->part_count = row->count;
     if (!comm->part_bytes || !row->shares || !row->attachable || row->tile_bytes || row->wire ||
         row->counted || row->collective == PEAL_CUSTOM || row->prefix ||
-        bytes >= (reduces ? comm->part_folds : comm->part_moves))
+        rt_attach_crowded(comm, row) || bytes >= (reduces ? comm->part_folds : comm->part_moves))
         return;
     uint64_t unit = PLAN_ALIGN * (row->nchunks / row->blocks);
     uint64_t part = (comm->part_bytes / staged_blocks(comm, row) + unit - 1) / unit * unit;

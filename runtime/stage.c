@@ -146,36 +146,36 @@ static uint64_t copy_reached(const struct peal_comm *comm, const struct rt_row *
     return copied;
 }
 
-/* Messages from here on may be attached to where staging is found to be dear. */
-#define EARLY_BYTES (256u << 10)
-
-static uint64_t attach_from(const struct peal_comm *comm)
-{
-    return comm->attach_early && EARLY_BYTES < comm->attach_bytes ? EARLY_BYTES
-                                                                  : comm->attach_bytes;
-}
-
-/* Whether a message so large is staged all the same. Each rank may answer for itself, since others
- * look at the board for what they attach to. */
-static int stages_large(const struct peal_comm *comm, const struct rt_row *row, uint64_t most)
+/* Whether a message that others would look for is staged all the same. Each rank may answer for
+ * itself, since others look at the board for what they attach to. */
+static int stages(const struct peal_comm *comm, const struct rt_row *row, uint64_t most)
 {
     int reduces = peal_plan_collective(row->collective)->reduces;
     uint64_t room = staging_room(comm), bytes = row->blocks * row->block_bytes;
-    if (bytes >= (reduces ? comm->attach_folds : comm->attach_moves) ||
-        (comm->dear && !comm->gauges && !reduces && comm->attach_early))
+    if (rt_attach_crowded(comm, row) || (!comm->gauges && rt_attach_dear(comm, row)) ||
+        bytes >= (reduces ? comm->attach_folds : comm->attach_moves))
         return 0;
-    return whole_pages(most) <= comm->layout.heap_bytes / 4 && whole_pages(most) <= room;
+    return bytes < comm->attach_bytes ||
+           (whole_pages(most) <= comm->layout.heap_bytes / 4 && whole_pages(most) <= room);
 }
 
 /* Where there is no memory for them, large messages are attached to from now on. */
 static int attaches(struct peal_comm *comm, const struct rt_row *row, uint64_t most)
 {
     if (!comm->attached ||
-        (stages_large(comm, row, most) && reserve_staging(comm, most, NULL) == PEAL_OK))
+        (stages(comm, row, most) && reserve_staging(comm, most, NULL) == PEAL_OK))
         return 0;
-    if (stages_large(comm, row, most))
+    if (stages(comm, row, most))
         comm->attach_moves = comm->attach_folds = comm->attach_bytes;
     return 1;
+}
+
+/* The same on all ranks: where one may be attached to, all look whether it is. */
+static int may_attach(const struct peal_comm *comm, const struct rt_row *row)
+{
+    return comm->attaches && row->attachable &&
+           (row->blocks * row->block_bytes >= comm->attach_bytes || rt_attach_early(comm, row) ||
+            rt_attach_crowded(comm, row));
 }
 
 static void stage_input(struct peal_comm *comm, const struct rt_row *row)
@@ -196,8 +196,7 @@ peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag
     uint64_t in_bytes = stage_in ? row->in_bytes : 0, out_bytes = stage_out ? row->out_bytes : 0;
     uint64_t most = in_bytes > out_bytes ? in_bytes : out_bytes;
     comm->foreign = 0;
-    comm->attached =
-        comm->attaches && row->attachable && row->blocks * row->block_bytes >= attach_from(comm);
+    comm->attached = may_attach(comm, row);
     rt_gauge_begin(comm);
     if (!stage_in && !stage_out)
         return PEAL_OK;

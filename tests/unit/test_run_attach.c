@@ -29,7 +29,8 @@ static const struct {
 struct shared {
     _Atomic uint64_t staged; /* by all ranks */
     _Atomic uint64_t attached;
-    int dear; /* as if the gauge had said so */
+    uint32_t dear; /* ns a KiB, as if the gauge had said so */
+    int crowded;   /* as if ranks shared processors */
     char text[RANKS][700];
 };
 
@@ -132,9 +133,12 @@ static void rank_process(struct shared *shared, peal_world *world, peal_table *t
     const char *problem = diag.text;
     if (peal_comm_create(world, table, rank, &diag, &comm) == PEAL_OK) {
         comm->dear = shared->dear;
-        atomic_store(&comm->board->dear, (uint32_t)shared->dear);
-        comm->crowded &= !shared->dear;
-        comm->attach_early |= shared->dear;
+        atomic_store(&comm->board->dear[RT_GAUGE_LOAD], shared->dear);
+        if (shared->dear || shared->crowded) {
+            comm->crowded = shared->crowded;
+            comm->attach_early = comm->attaches && !shared->crowded;
+            comm->attach_crowded = comm->attaches && shared->crowded;
+        }
         problem = check_calls(comm, rank, number, &diag);
     }
     (void)snprintf(shared->text[rank], sizeof shared->text[0], "%s", problem ? problem : "");
@@ -148,8 +152,8 @@ static void rank_process(struct shared *shared, peal_world *world, peal_table *t
     _exit(0);
 }
 
-/* attach_bytes 0: it is left to the runtime, which finds staging dear. */
-static void run_case(unsigned number, uint64_t attach_bytes, struct shared *shared)
+/* attach_bytes 0: it is left to the runtime, which finds staging dear, or ranks crowded. */
+static void run_case(unsigned number, uint64_t attach_bytes, int crowded, struct shared *shared)
 {
     struct test_heap heap;
     peal_ctx *ctx = test_ctx(&heap);
@@ -164,7 +168,8 @@ static void run_case(unsigned number, uint64_t attach_bytes, struct shared *shar
     ck_assert_msg(peal_world_create(ctx, &params, table, &diag, &world) == PEAL_OK, "%s",
                   diag.text);
     memset(shared, 0, sizeof *shared);
-    shared->dear = attach_bytes == 0;
+    shared->dear = attach_bytes == 0 && !crowded ? 1000 : 0;
+    shared->crowded = crowded;
     pid_t pid[RANKS];
     for (uint32_t r = 0; r < RANKS; r++)
         if ((pid[r] = fork()) == 0)
@@ -199,7 +204,7 @@ static int reaches(unsigned number)
 START_TEST(test_staged)
 {
     struct shared *shared = make_shared();
-    run_case((unsigned)_i, UINT64_MAX, shared);
+    run_case((unsigned)_i, UINT64_MAX, 0, shared);
     ck_assert_uint_eq(shared->attached, 0);
     if (reaches((unsigned)_i))
         ck_assert_uint_ge(shared->staged, CALLS);
@@ -210,7 +215,7 @@ END_TEST
 START_TEST(test_attached)
 {
     struct shared *shared = make_shared();
-    run_case((unsigned)_i, 1, shared);
+    run_case((unsigned)_i, 1, 0, shared);
     if (shared->staged)
         printf("this machine's kernel lets no process attach to another\n");
     else if (reaches((unsigned)_i))
@@ -219,16 +224,18 @@ START_TEST(test_attached)
 }
 END_TEST
 
-/* What is only moved, by default, where staging is dear; of folds nothing is attached to. */
-START_TEST(test_dear)
+/* By default, where staging is dear. Where ranks share processors, what each reads for himself. */
+START_TEST(test_by_default)
 {
     static const struct {
         unsigned number;
-        int moves;
-    } some[] = {{0, 0}, {5, 1}, {6, 1}, {8, 1}};
+        int crowded;
+        int attached;
+    } some[] = {{0, 0, 1}, {5, 0, 1}, {6, 0, 1}, {8, 0, 1},
+                {0, 1, 0}, {6, 1, 1}, {7, 1, 1}, {8, 1, 0}};
     struct shared *shared = make_shared();
-    run_case(some[_i].number, 0, shared);
-    if (!some[_i].moves)
+    run_case(some[_i].number, 0, some[_i].crowded, shared);
+    if (!some[_i].attached)
         ck_assert_uint_eq(shared->attached, 0);
     else if (shared->attached == 0)
         printf("this machine's kernel lets no process attach to another\n");
@@ -244,7 +251,7 @@ int main(void)
     TCase *tests = tcase_create("attach");
     tcase_add_loop_test(tests, test_staged, 0, (int)CASES);
     tcase_add_loop_test(tests, test_attached, 0, (int)CASES);
-    tcase_add_loop_test(tests, test_dear, 0, 4);
+    tcase_add_loop_test(tests, test_by_default, 0, 8);
     suite_add_tcase(suite, tests);
     return run_suite(suite, CK_FORK_GETENV);
 }

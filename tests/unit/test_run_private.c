@@ -338,22 +338,29 @@ START_TEST(one_slow_rank_sends_all_around_their_caches)
 }
 END_TEST
 
-/* Only large messages tell whether they had better be attached to. */
+/* Only larger messages tell what staging takes. */
 START_TEST(dear_staging_is_told_of_large_messages)
 {
     struct gauged *g = gauged_new();
-    for (unsigned i = 0; i < 4; i++) {
-        uint64_t bytes = i < 2 ? 65535 : 65536, each = i % 2 ? 60 : 20;
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t bytes = i < 1 ? 16383 : 16384, each = i == 1 ? 60 : 20;
         g->comm.call = 128;
         rt_gauge_begin(&g->comm);
         rt_gauge_note(&g->comm, RT_GAUGE_STORE, bytes, bytes / 1024 * each);
         rt_gauge_note(&g->comm, RT_GAUGE_LOAD, bytes, bytes / 1024 * each);
         rt_gauge_end(&g->comm);
-        ck_assert_uint_eq(atomic_load(&g->boards[0].dear), i == 3);
+        for (int what = 0; what < 2; what++) {
+            uint32_t told = atomic_load(&g->boards[0].dear[what]);
+            ck_assert(i ? told >= each && told < each + 3 : told == 0);
+        }
     }
+    /* One rank stages, another loads. */
+    atomic_store(&g->boards[1].dear[RT_GAUGE_STORE], 7);
+    atomic_store(&g->boards[1].dear[RT_GAUGE_LOAD], 100);
     g->comm.call = 130;
     rt_gauge_begin(&g->comm);
-    ck_assert_int_eq(g->comm.dear, 1);
+    ck_assert_uint_ge(g->comm.dear, 120);
+    ck_assert_uint_lt(g->comm.dear, 123);
     free(g);
 }
 END_TEST
@@ -407,7 +414,7 @@ START_TEST(all_attach_early_or_none)
     struct gauged *g = gauged_new();
     peal_comm *comms[2] = {&g->comm, malloc(sizeof(peal_comm))};
     ck_assert_ptr_nonnull(comms[1]);
-    g->comm.private_buffers = g->comm.attach_chooses = 1;
+    g->comm.private_buffers = g->comm.attach_chooses = g->comm.attaches = 1;
     memcpy(comms[1], &g->comm, sizeof g->comm);
     comms[1]->board = &g->boards[1];
     for (int r = 0; r < 2; r++) {
@@ -417,6 +424,7 @@ START_TEST(all_attach_early_or_none)
     for (int r = 0; r < 2; r++) {
         rt_parts_agree(comms[r]);
         ck_assert_int_eq(comms[r]->attach_early, _i == 0);
+        ck_assert_int_eq(comms[r]->attach_crowded, _i == 3);
         ck_assert_int_eq(comms[r]->part_bytes != 0, _i == 0 || _i == 3);
     }
     free(comms[1]);
