@@ -10,9 +10,8 @@
 
 static void put_rate(struct peal_buf *buf, const peal_memory_rate *rate)
 {
-    static const char *const uses[PEAL_MEMORY_USE_COUNT] = {
-        "load", "store", "exchange", "doubling", "halving", "ring", "swing", "star", "tree"};
-    peal_buf_fmt(buf, "    <rate use=\"%s\" bytes=\"%llu\" gbs=\"", uses[rate->use],
+    peal_buf_fmt(buf, "    <rate use=\"%s\" bytes=\"%llu\" gbs=\"",
+                 peal_topo_use_name((enum topo_rate_use)rate->use),
                  (unsigned long long)rate->bytes);
     peal_buf_str(buf, peal_topo_real(rate->gbs).text);
     peal_buf_str(buf, "\"/>\n");
