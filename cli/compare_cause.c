@@ -87,7 +87,7 @@ static uint32_t missing_nics(const struct comparison *c)
 enum { BY_FACTOR = -2, BY_START_UP = -1 }; /* from 0: by an algorithm */
 
 /* How far sizes from..to-1 are off what explains them: a factor, a start-up more in each, or
- * another algorithm, which has to serve half of them at least. */
+ * another algorithm, which has to serve all of them. */
 static double explained(const struct comparison *c, uint32_t from, uint32_t to, int by)
 {
     double *value = need(calloc(to - from, sizeof *value)), more = 0;

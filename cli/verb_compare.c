@@ -40,6 +40,7 @@ static int predict_one(struct comparison *c, struct size_row *size)
     peal_table *table = NULL;
     CLI_TRY(read_policy(c->cli, &request));
     CLI_TRY(read_algorithm(c->cli, &request));
+    request.private_buffers = cli_given(c->cli, OPT_PRIVATE);
     request.ranks = c->ranks;
     request.min_bytes = request.max_bytes = size->point.bytes;
     CLI_TRY(plan_table(c->cli, c->fabric, &request, &action, NULL, 0, &table));

@@ -22,6 +22,14 @@ struct emission {
 
 /* ---- the head ------------------------------------------------------------------ */
 
+#define PICOSECONDS_MAX 1e18 /* below 2^63: what takes longer is not told apart */
+
+static uint64_t picoseconds(double us)
+{
+    double ps = us * 1e6 + 0.5;
+    return (uint64_t)(ps < PICOSECONDS_MAX ? ps : PICOSECONDS_MAX);
+}
+
 static void set_header(const struct planner *planner, const struct candidate *candidate,
                        struct peal_plan *plan)
 {
@@ -31,8 +39,8 @@ static void set_header(const struct planner *planner, const struct candidate *ca
     plan->root = planner->request.root;
     plan->peer = planner->request.peer;
     plan->channels = candidate->channels;
-    plan->time_ps = (uint64_t)(cost.time_us * 1e6 + 0.5);
-    plan->bound_ps = (uint64_t)(peal_planner_bound(planner, plan->max_bytes) * 1e6 + 0.5);
+    plan->time_ps = picoseconds(cost.time_us);
+    plan->bound_ps = picoseconds(peal_planner_bound(planner, plan->max_bytes));
     peal_copy_text(plan->algorithm, sizeof plan->algorithm,
                    peal_candidate_name(planner, candidate));
     peal_algo_get(candidate->algo)->detail(candidate, plan->detail, sizeof plan->detail);

@@ -64,6 +64,8 @@ static peal_status check_model(const peal_model *model, peal_diag *diag)
             (model->experts ? model->top_k : 1) >
         1e15)
         return peal_fail(diag, PEAL_ERR_ARG, "an activation of more than 1e15 bytes");
+    if (2.0 * model->batch * model->sequence * model->kv_hidden * model->act_bytes > 1e15)
+        return peal_fail(diag, PEAL_ERR_ARG, "keys and values of more than 1e15 bytes");
     if (model->batch % model->micro_batches)
         return peal_fail(diag, PEAL_ERR_ARG, "%u sequences are not %u equal micro-batches",
                          model->batch, model->micro_batches);

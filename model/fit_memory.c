@@ -2,6 +2,7 @@
 /* A topology of ranks that share one memory, as they were measured. */
 #include "fit.h"
 
+#include "plan.h"
 #include "topo.h"
 #include "topo_text.h"
 
@@ -9,15 +10,15 @@
 
 static void put_rate(struct peal_buf *buf, const peal_memory_rate *rate)
 {
-    static const char *const uses[PEAL_MEMORY_USE_COUNT] = {
-        "load", "store", "exchange", "doubling", "halving", "ring", "swing", "star", "tree"};
-    peal_buf_fmt(buf, "    <rate use=\"%s\" bytes=\"%llu\" gbs=\"", uses[rate->use],
+    peal_buf_fmt(buf, "    <rate use=\"%s\" bytes=\"%llu\" gbs=\"",
+                 peal_topo_use_name((enum topo_rate_use)rate->use),
                  (unsigned long long)rate->bytes);
     peal_buf_str(buf, peal_topo_real(rate->gbs).text);
     peal_buf_str(buf, "\"/>\n");
 }
 
-/* The class's bandwidth, which the bound follows from, is the best that was seen. */
+/* The class's bandwidth, which the bound follows from, is the best that was seen: by a rate, or by
+ * a call. */
 static void put_head(struct peal_buf *buf, uint32_t ranks, double alpha_us, double entry_us,
                      double best)
 {
@@ -90,6 +91,19 @@ static int right_call(const peal_memory_call *call)
     return 1;
 }
 
+static double best_of_calls(const peal_memory_costs *costs, double best)
+{
+    for (uint32_t i = 0; i < costs->ncalls; i++) {
+        const peal_memory_call *call = &costs->calls[i];
+        double factor = peal_plan_bus_factor(call->collective, costs->ranks);
+        for (uint32_t k = 0; k < call->count; k++) {
+            double gbs = factor * (double)call->points[k].bytes / (call->points[k].time_us * 1e3);
+            best = gbs > best && gbs < 1e6 ? gbs : best;
+        }
+    }
+    return best;
+}
+
 static int all_right(const peal_memory_costs *costs, double *best)
 {
     if (!costs->ranks || !(costs->alpha_us >= 0 && costs->alpha_us < 1e6) ||
@@ -113,7 +127,7 @@ peal_status peal_memory_write(peal_ctx *ctx, const peal_memory_costs *asked, pea
         !all_right(&costs, &best))
         return peal_fail(diag, PEAL_ERR_ARG, "peal_memory_write: an argument is missing or wrong");
     peal_buf_init(&buf, ctx, 1 << 22);
-    put_head(&buf, costs.ranks, costs.alpha_us, costs.entry_us, best);
+    put_head(&buf, costs.ranks, costs.alpha_us, costs.entry_us, best_of_calls(&costs, best));
     for (uint32_t i = 0; i < costs.nrates; i++)
         put_rate(&buf, &costs.rates[i]);
     for (uint32_t i = 0; i < costs.ncalls; i++)

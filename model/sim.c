@@ -85,9 +85,10 @@ static peal_status tell_stuck(const struct peal_sim *sim, peal_diag *diag)
     peal_buf_init(&text, sim->ctx, 256);
     peal_plan_print_step(sim->plan, lane->rank, &sim->plan->ranks[lane->rank].steps[at], &text);
     peal_status status = peal_fail(
-        diag, PEAL_ERR_PLAN, "the plan does not end: rank %u, lane %u stands at step %u: %.*s",
-        lane->rank, lane->index, at - sim->plan->ranks[lane->rank].lanes[lane->index].first,
-        (int)text.used, text.data ? text.data : "");
+        diag, PEAL_ERR_PLAN, "the plan does not end%s: rank %u, lane %u stands at step %u: %.*s",
+        sim->heap.count ? ", what moves would take more than eleven days" : "", lane->rank,
+        lane->index, at - sim->plan->ranks[lane->rank].lanes[lane->index].first, (int)text.used,
+        text.data ? text.data : "");
     peal_buf_free(&text);
     return status;
 }

@@ -26,7 +26,8 @@ struct states {
     uint64_t chunks; /* cells of `in` */
     uint64_t tiles;  /* of chunks that are sums, and of these those that are whole somewhere */
     uint64_t whole;
-    uint8_t *seen; /* of (chunk, tile): it is one of those */
+    uint8_t *seen;      /* of (chunk, tile): it is one of those */
+    uint32_t last_fold; /* which of the records, as they are shown */
 };
 
 static struct cell *cell_of(const struct states *s, const struct plan_operand *operand,
@@ -137,21 +138,28 @@ static void look_for_whole(struct states *s, uint32_t rank, uint32_t chunk, uint
     s->whole++;
 }
 
-/* Where its reduction ends, and what follows only moves sums. */
-static void tell_whole(struct states *s, uint64_t before)
+/* Where its reduction ends: what follows only moves sums, or some ranks fold what others have. */
+static void tell_whole(struct states *s, uint64_t before, uint32_t nth)
 {
-    if (s->whole > before && s->whole == s->tiles)
-        peal_buf_str(
-            &s->emit->buf,
-            "-- every chunk is a whole sum at one rank at least: reduced (reduce-scatter); "
-            "what follows hands sums on (allgather)\n");
+    if (s->whole == before || s->whole < s->tiles)
+        return;
+    peal_buf_str(&s->emit->buf, "-- every chunk is a whole sum at one rank at least");
+    if (nth >= s->last_fold && nth + 1 < s->sim->done_order.count)
+        peal_buf_str(&s->emit->buf, ": reduced (reduce-scatter); what follows hands sums on "
+                                    "(allgather)");
+    peal_buf_str(&s->emit->buf, "\n");
 }
 
-static void put_record(struct states *s, const struct sim_record *record)
+static const struct plan_step *step_of(const struct peal_sim *sim, const struct sim_record *record)
+{
+    return &sim->plan->ranks[sim->lane[record->lane].rank].steps[record->step];
+}
+
+static void put_record(struct states *s, const struct sim_record *record, uint32_t nth_record)
 {
     const struct sim_lane *lane = &s->sim->lane[record->lane];
     const struct plan_rank *program = &s->sim->plan->ranks[lane->rank];
-    const struct plan_step *step = &program->steps[record->step];
+    const struct plan_step *step = step_of(s->sim, record);
     const struct plan_operand *operands = &program->operands[step->operands];
     struct peal_buf *buf = &s->emit->buf;
     uint64_t whole = s->whole;
@@ -176,7 +184,7 @@ static void put_record(struct states *s, const struct sim_record *record)
         for (uint32_t nth = 0; nth <= step->more; nth++)
             put_slot(s, step, to, nth, record->trip);
     }
-    tell_whole(s, whole);
+    tell_whole(s, whole, nth_record);
     peal_emit_pass(s->emit);
 }
 
@@ -281,6 +289,12 @@ static void sort_together(const struct peal_sim *sim, uint32_t *at, uint32_t cou
     }
 }
 
+static int folds(const struct plan_step *step)
+{
+    return step->nsrc > 1 || step->op == PLAN_PUT_REDUCE || step->op == PLAN_GET_REDUCE ||
+           step->op == PLAN_LOAD_REDUCE;
+}
+
 static void put_records(struct states *s)
 {
     const struct sim_vector32 *done = &s->sim->done_order;
@@ -292,9 +306,12 @@ static void put_records(struct states *s)
     for (uint32_t i = 0; i < done->count; i++)
         at[i] = done->at[i];
     sort_together(s->sim, at, done->count);
+    for (uint32_t i = 0; i < done->count; i++)
+        if (folds(step_of(s->sim, &s->sim->record[at[i]])))
+            s->last_fold = i;
     put_head(s);
     for (uint32_t i = 0; i < done->count && s->emit->status == PEAL_OK; i++)
-        put_record(s, &s->sim->record[at[i]]);
+        put_record(s, &s->sim->record[at[i]], i);
     put_end(s);
     peal_free(s->sim->ctx, at, ((size_t)done->count + 1) * sizeof *at);
 }

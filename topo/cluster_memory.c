@@ -10,14 +10,19 @@
 
 #include "defaults.h"
 
+const char *peal_topo_use_name(enum topo_rate_use use)
+{
+    static const char *const names[TOPO_USES] = {"load", "store", "exchange", "doubling", "halving",
+                                                 "ring", "swing", "star",     "tree"};
+    return names[use];
+}
+
 static peal_status read_rate(struct cluster_reader *reader, const struct topo_elem *elem,
                              struct topo_memory *memory)
 {
     static const char *const attributes[] = {"use", "bytes", "gbs", NULL};
     const char *use = peal_topo_attr(reader->doc, elem, "use");
     struct topo_rate rate = {0, 0};
-    static const char *const uses[TOPO_USES] = {"load", "store", "exchange", "doubling", "halving",
-                                                "ring", "swing", "star",     "tree"};
     int to = 0;
 
     if (!peal_streq(elem->name, "rate"))
@@ -25,7 +30,7 @@ static peal_status read_rate(struct cluster_reader *reader, const struct topo_el
                                         "<rate> or <call>");
     PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "use, bytes or gbs"));
     PEAL_TRY(peal_topo_cluster_leaf(reader, elem));
-    while (use && to < TOPO_USES && !peal_streq(use, uses[to]))
+    while (use && to < TOPO_USES && !peal_streq(use, peal_topo_use_name((enum topo_rate_use)to)))
         to++;
     if (!use || to == TOPO_USES)
         return peal_topo_cluster_refuse(reader, elem, "no such use",

@@ -134,6 +134,8 @@ struct topo_memory {
     uint32_t calls;
     const struct topo_call *call; /* the fabric's */
 };
+/* As <rate use=> says it. */
+const char *peal_topo_use_name(enum topo_rate_use use);
 /* NULL: not measured. */
 const struct topo_memory *peal_topo_memory(const peal_fabric *fabric);
 /* A call, by the times measured; count > 0. */

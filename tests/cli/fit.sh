@@ -193,3 +193,21 @@ cut -f 1,2 ones.tsv >nameless.tsv
 expect 2 "$PEAL" compare "$two" nameless.tsv
 expect_err '--collective does'
 expect 0 "$PEAL" compare "$two" nameless.tsv -c allgather
+
+# Ranks of processes are compared with what their buffers cost; and what a call takes has an end.
+cat >calls.xml <<'XML'
+<peal version="1"><host ranks="2"/><cost link="shm" alpha-us="0.3" beta-gbs="10" gap-us="0"/><memory>
+<rate use="load" bytes="1024" gbs="1"/><rate use="store" bytes="1024" gbs="1"/>
+<rate use="exchange" bytes="1024" gbs="1"/>
+<call collective="allreduce" algorithm="twoshot"><time bytes="65536" us="2"/></call>
+<call collective="allreduce" algorithm="twoshot" buffers="private"><time bytes="65536" us="10"/></call>
+<call collective="broadcast" algorithm="tree"><time bytes="1" us="1000000000"/></call>
+</memory></peal>
+XML
+printf 'bytes\ttime_us\tcollective\n65536\t10\tallreduce\n' >one.tsv
+expect 0 "$PEAL" compare calls.xml one.tsv --json
+expect_json 'j["sizes"][0]["predicted_us"] == 2'
+expect 0 "$PEAL" compare calls.xml one.tsv --private --json
+expect_json 'j["sizes"][0]["predicted_us"] == 10'
+expect 0 "$PEAL" dump calls.xml -c broadcast -a tree --bytes 1:1G
+expect_out 'predicted_ps 1000000000000000000 '

@@ -73,6 +73,10 @@ awk '/ us  rank/ {print $4; if (++n % 4 == 0) print "-"}
 [ "$(cat order)" = "0 1 2 3 - 0 1 2 3 - 0 1 2 3 - 0 1 2 3 - 0 1 2 3 - 0 1 2 3 - " ] ||
     die "not in the order of ranks"
 [ "$(cat whole)" = 16 ] || die "not reduced after four steps"
+expect_out 'one rank at least: reduced \(reduce-scatter\); what follows hands sums on'
+# Where others still fold, nothing is handed on.
+expect 0 "$PEAL" sim host:2 -a doubling --bytes 4K --step
+expect_out 'one rank at least$'
 for collective in allreduce reduce-scatter allgather broadcast reduce scatter gather alltoall; do
     expect 0 "$PEAL" sim "$two" -c $collective --bytes 8M --step
     expect_out 'at the end: [1-9][0-9]* tiles right, 0 wrong'
@@ -107,6 +111,8 @@ expect_out 'never ends: it crosses a dead link'
 expect_out 'stuck +rank [0-9]+, lane [0-9]+: '
 expect 0 "$PEAL" sim "$two" --bytes 64M --degrade 'h0/mlx5_0 tx=0' --json
 expect_json 'j["ends"] is False and j["time_us"] is None and j["stuck"]["text"] and j["links"] == []'
+expect 3 "$PEAL" sim "$two" -c gather -a direct --bytes 8G --degrade 'h0/mlx5_0 rx=0'
+expect_err 'does not end, what moves would take more than eleven days: rank'
 expect 0 "$PEAL" plan "$h100" --bytes 64M --degrade 'gpu3>nvs0=0'
 expect_err 'warning: allreduce from 64M to 64M: no schedule avoids gpu3>nvs0, which is dead'
 expect 0 "$PEAL" plan "$two" --bytes 64M --degrade 'h0/mlx5_0 tx=0'

@@ -365,6 +365,9 @@ START_TEST(bad_input)
     REFUSED(model, micro_batches, 3);
     REFUSED(model, act_bytes, 9);
     REFUSED(model, sequence, 1u << 29);
+    model = good, params = none;
+    model.hidden = 1, model.sequence = 1u << 28, model.kv_hidden = 1u << 24;
+    refused(model, params);
     REFUSED(params, tp, 17);
     REFUSED(params, dp, 17);
     REFUSED(params, pp, 3u << 30);

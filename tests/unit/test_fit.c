@@ -578,6 +578,7 @@ START_TEST(memory_calls)
     ck_assert(fabs(planned(fabric, NULL, 64) - 0.01) < 1e-9);
     ck_assert(fabs(planned(fabric, "tree", 64) - planned(bare, "tree", 64)) < 1e-9);
     ck_assert(planned(fabric, NULL, 4096) < 79);
+    ck_assert_ptr_nonnull(strstr(text, "beta-gbs=\"9.6\"")); /* 3/2 of 64 bytes in 10 ns */
     peal_fabric_destroy(fabric);
     call.private_buffers = 1;
     *text = '\0';
