@@ -437,8 +437,13 @@ uint64_t rt_cache_bytes(void);
 /* A call with staged buffers begins: sees to `gauges` and `away`. */
 void rt_gauge_begin(struct peal_comm *comm);
 void rt_gauge_end(struct peal_comm *comm);
-/* A load, or, of all that a call stages, the stores. */
+/* A load, or, of all that a call stages, the stores. Where nobody reads inputs: a store into
+ * another's output, or, of all that was stored into this rank's, the loads. */
 enum rt_gauge { RT_GAUGE_STORE, RT_GAUGE_LOAD };
+static inline int rt_gauge_stores(const struct rt_row *row)
+{
+    return !(row->reach & RT_REACH_IN);
+}
 void rt_gauge_note(struct peal_comm *comm, enum rt_gauge what, uint64_t bytes, uint64_t ns);
 /* rt_sm_move, timed. */
 void rt_gauge_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,

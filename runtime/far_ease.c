@@ -11,18 +11,23 @@
  */
 #include "far.h"
 
-/* Whether the last of what is raised is waited for, too. */
+/* Whether the last of what is raised is waited for, too: there are as many waits as signals, and
+ * the last wait without a lag needs the last signal. */
 static int waits_for_all(const struct peal_plan *plan, uint32_t rank, uint32_t producer,
                          uint32_t sem)
 {
     const struct plan_rank *program = peal_plan_program(plan, rank);
+    int waits = 0;
     for (uint32_t i = 0; i < program->nsteps; i++) {
         const struct plan_step *step = &program->steps[i];
-        if ((step->op == PLAN_WAIT || step->op == PLAN_LEARN) && step->peer == producer &&
-            step->sem == sem && step->lag)
+        if ((step->op != PLAN_WAIT && step->op != PLAN_LEARN) || step->peer != producer ||
+            step->sem != sem)
+            continue;
+        if (step->op == PLAN_WAIT && step->lag)
             return 0;
+        waits = 1;
     }
-    return 1;
+    return waits;
 }
 
 static int is_signalled(const struct peal_comm *comm, const struct peal_plan *plan,
@@ -40,9 +45,11 @@ static int is_signalled(const struct peal_comm *comm, const struct peal_plan *pl
     return 0;
 }
 
-/* Behind a step nothing but awaits. */
+/* Behind a step nothing but awaits, nor another trip. */
 static int is_last(const struct rt_row *row, const struct rt_lane *lane, uint32_t from)
 {
+    if (row->tile_bytes && from >= lane->body && from < lane->post)
+        return 0;
     for (uint32_t i = from + 1; i < lane->last; i++)
         if (row->steps[i].kind != RT_AWAIT)
             return 0;

@@ -109,17 +109,28 @@ void rt_gauge_note(struct peal_comm *comm, enum rt_gauge what, uint64_t bytes, u
     comm->gauged_bytes[what] = bytes;
 }
 
-/* Whether it is one chunk, in one piece, some source of which another rank has staged. What is
- * larger than the caches tells nothing of them. */
-static int loads(const struct rt_row *row, const struct rt_step *step)
+/* Whether some of these of a step are of another rank's buffers. */
+static int has_place(const struct rt_operand *operand, unsigned count, uint8_t place)
+{
+    unsigned i = 0;
+    while (i < count && operand[i].place != place)
+        i++;
+    return i < count;
+}
+
+/* One chunk, in one piece, that another rank has staged, or fetches out of where it is stored: what
+ * is larger than the caches tells nothing of them. */
+static void note_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_step *step,
+                      uint64_t ns)
 {
     const struct rt_operand *operand = row->operands + step->operands;
-    unsigned i = 0;
+    uint64_t bytes = (row->ends[step->chunk] - row->bounds[step->chunk]) * row->elem_bytes;
     if (row->stream || row->tile || step->more)
-        return 0;
-    while (i < step->nsrc && operand[i].place != RT_PEER_IN)
-        i++;
-    return i < step->nsrc;
+        return;
+    if (has_place(operand, step->nsrc, RT_PEER_IN))
+        rt_gauge_note(comm, RT_GAUGE_LOAD, bytes, ns);
+    else if (rt_gauge_stores(row) && has_place(operand + step->nsrc, step->ndst, RT_PEER_OUT))
+        rt_gauge_note(comm, RT_GAUGE_STORE, bytes, ns);
 }
 
 void rt_gauge_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
@@ -127,8 +138,5 @@ void rt_gauge_move(struct peal_comm *comm, const struct rt_row *row, const struc
 {
     uint64_t start = rt_now_ns();
     rt_sm_move(comm, row, lane, step);
-    uint64_t ns = rt_now_ns() - start;
-    uint64_t bytes = (row->ends[step->chunk] - row->bounds[step->chunk]) * row->elem_bytes;
-    if (loads(row, step))
-        rt_gauge_note(comm, RT_GAUGE_LOAD, bytes, ns);
+    note_move(comm, row, step, rt_now_ns() - start);
 }

@@ -14,9 +14,8 @@
 
 #define EVENTS 64
 #define TICK_MS 100
-#define ASIDE_MS                                                                                   \
-    1 /* how long the thread leaves all to the calling thread, which listens itself                \
-       */
+/* How long the thread leaves all to the calling thread, which listens itself. */
+#define ASIDE_MS 1
 
 /* ---- watching */
 
@@ -76,12 +75,21 @@ static void serve(struct net *net, struct net_stream *stream, uint32_t events)
         net_lose(net, stream->peer);
 }
 
+/* Whoever is woken takes it back: it would wake for ever. */
+static void hear_wake(const struct net *net)
+{
+    uint64_t woken;
+    (void)!read(net->wake, &woken, sizeof woken);
+}
+
 /* With `hearing`. */
 static void serve_all(struct net *net, const struct epoll_event *events, int count)
 {
     for (int i = 0; i < count; i++)
         if (events[i].data.ptr)
             serve(net, events[i].data.ptr, events[i].events);
+        else
+            hear_wake(net);
 }
 
 static int is_driven(struct net *net)
@@ -92,10 +100,9 @@ static int is_driven(struct net *net)
 /* Woken for what the calling thread takes is woken for nothing: so for a while it is not. */
 static void stand_aside(struct net *net)
 {
-    uint64_t woken;
     struct pollfd one = {.fd = net->wake, .events = POLLIN};
     if (poll(&one, 1, ASIDE_MS) > 0)
-        (void)!read(net->wake, &woken, sizeof woken);
+        hear_wake(net);
 }
 
 static void pay_acks(struct net *net)
@@ -113,11 +120,11 @@ static void *net_main(void *argument)
     struct net *net = argument;
     while (!atomic_load_explicit(&net->stop, memory_order_acquire)) {
         struct epoll_event events[EVENTS];
+        pay_acks(net); /* also while the calling thread waits: its peer may wait for them */
         if (atomic_exchange_explicit(&net->driven, 0, memory_order_relaxed)) {
             stand_aside(net);
             continue;
         }
-        pay_acks(net);
         int count = epoll_wait(net->poll, events, EVENTS, TICK_MS);
         (void)pthread_mutex_lock(&net->hearing);
         if (!is_driven(net))

@@ -107,8 +107,8 @@ struct rt_board {
     rt_word out;
     rt_half foreign; /* RT_REACH_*: these are not mapped by others, who attach to them */
     rt_half slow;    /* 1: what others have just written is slow to load for this rank */
-    rt_half
-        dear[2]; /* ns a KiB that it takes to stage a large message, and to load it; 0: unknown */
+    /* ns a KiB that it takes to stage a large message, and to load it; 0: unknown. */
+    rt_half dear[2];
     rt_half held_up; /* 1: it is in no call, and its device in one of another comm */
     /* As `call`, of each call that was not waited for; more than a rank can be ahead. */
     alignas(RT_LINE) rt_word ahead[2 * PLAN_AHEAD];

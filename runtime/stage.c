@@ -218,8 +218,12 @@ peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag
 
 void rt_unstage(struct peal_comm *comm, const struct rt_row *row)
 {
-    if (comm->gauges)
-        rt_gauge_end(comm);
+    uint64_t start = comm->gauges ? rt_now_ns() : 0, bytes = 0;
     if (comm->shared_out != comm->out)
-        (void)copy_reached(comm, row, RT_REACH_OUT, comm->out, comm->shared_out);
+        bytes = copy_reached(comm, row, RT_REACH_OUT, comm->out, comm->shared_out);
+    if (!comm->gauges)
+        return;
+    if (rt_gauge_stores(row) && !row->stream)
+        rt_gauge_note(comm, RT_GAUGE_LOAD, bytes, rt_now_ns() - start);
+    rt_gauge_end(comm);
 }

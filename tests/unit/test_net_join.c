@@ -8,6 +8,7 @@
 #include "test_suite.h"
 
 #include <check.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -230,11 +231,47 @@ static uint32_t eased_events(const peal_comm *comm)
     return found;
 }
 
+/* What is left to be awaited where nobody waits for the signals behind it: all. */
+static uint32_t eased_in_vain(const peal_comm *comm)
+{
+    static const struct plan_rank idle[RANKS];
+    uint32_t eased[2];
+    for (int real = 0; real < 2; real++) {
+        for (uint32_t i = 0; i < comm->nrows; i++) {
+            struct rt_row *row = &comm->rows[i];
+            struct peal_plan plan = *four->rows[i].plan;
+            if (!real)
+                plan.ranks = (struct plan_rank *)(uintptr_t)idle;
+            for (uint32_t l = 0; l < row->nlanes; l++)
+                rt_far_ease(comm, &plan, row, &row->lanes[l]);
+        }
+        eased[real] = eased_events(comm);
+    }
+    return eased[0] + (eased[1] == 0);
+}
+
+/* Whoever wakes the network's thread wakes it once. */
+static uint32_t wakes_for_ever(const peal_comm *comm)
+{
+    const struct net *net = net_of(comm->far->transport);
+    struct pollfd one = {.fd = net->poll, .events = POLLIN};
+    uint64_t more = 1;
+    unsigned tries = 0;
+    (void)!write(net->wake, &more, sizeof more);
+    while (tries < 200 && poll(&one, 1, 0) > 0) {
+        rt_sleep_us(1000);
+        tries++;
+    }
+    return tries == 200;
+}
+
 /* Small calls, behind which nobody awaits an acknowledgement: it comes with the next ones, or, when
  * ranks do other things in between, by itself. */
 static void body_eased(struct member *self, peal_comm *comm)
 {
     self->wrong += eased_events(comm) == 0;
+    self->wrong += eased_in_vain(comm) != 0;
+    self->wrong += wakes_for_ever(comm);
     for (uint32_t i = 0; i < 300; i++) {
         if (i % 50 == 20 + self->rank * 3)
             rt_sleep_us(4000);

@@ -405,6 +405,50 @@ START_TEST(calls_around_caches_are_right)
 }
 END_TEST
 
+#define GATHERED 32768u /* of a rank */
+
+/* Ranks that store into each other's outputs time that, and what they copy out of theirs. */
+static int gather_body(struct rank_thread *self)
+{
+    peal_comm *comm = self->comm;
+    char *memory = calloc(3, GATHERED);
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_status status = memory ? PEAL_OK : PEAL_ERR_MEMORY;
+    comm->crowded = 0;
+    for (unsigned i = 0; i < 130 && status == PEAL_OK; i++)
+        status = peal_allgather(comm, memory, memory + GATHERED, GATHERED, PEAL_INT8, &diag);
+    free(memory);
+    if (status != PEAL_OK)
+        return say(self, diag.text);
+    for (int what = 0; what < 2; what++)
+        if (!atomic_load(&comm->board->dear[what]))
+            return say(self, "does not know what staging takes");
+    return 0;
+}
+
+START_TEST(stores_into_outputs_are_timed)
+{
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    peal_request request = PEAL_REQUEST_INIT;
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_fabric *fabric;
+    peal_table *table;
+    request.collective = PEAL_ALLGATHER;
+    request.algorithm = "direct";
+    request.max_bytes = LARGEST;
+    ck_assert_int_eq(peal_fabric_host(ctx, 2, &diag, &fabric), PEAL_OK);
+    ck_assert_int_eq(peal_table_plan(ctx, fabric, &request, &diag, &table), PEAL_OK);
+    ck_assert_int_eq(peal_table_compile(table, fabric, &diag), PEAL_OK);
+    peal_fabric_destroy(fabric);
+    params.private_buffers = 1;
+    params.heap_bytes = 8u << 20;
+    params.attach_bytes = UINT64_MAX;
+    const char *problem = run_ranks(ctx, table, 2, &params, gather_body, NULL);
+    ck_assert_msg(!problem, "%s", problem);
+    peal_table_destroy(table);
+}
+END_TEST
+
 /* ---- agreeing */
 
 /* A rank that does not look whether others are attached to would take their addresses for its own:
@@ -481,6 +525,7 @@ int main(void)
     tcase_add_test(tests, dear_staging_is_told_of_large_messages);
     tcase_add_test(tests, ranks_that_share_processors_are_not_timed);
     tcase_add_test(tests, calls_around_caches_are_right);
+    tcase_add_test(tests, stores_into_outputs_are_timed);
 #if defined(SYS_get_mempolicy) && defined(SYS_mbind)
     tcase_add_test(tests, a_ranks_memory_lies_on_its_node);
 #endif
