@@ -4,7 +4,7 @@
 
 # A port that nobody listens on: by the process's number, so that tests side by side differ.
 free_port() {
-    local port=$((20000 + $$ % 20000)) i
+    local port=$((20000 + $$ % 12000)) i # below those that outgoing connections get
     for ((i = 0; i < 100; i++, port++)); do
         if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
             echo "$port"
