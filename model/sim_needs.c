@@ -394,7 +394,9 @@ static enum sim_does does(const struct plan_step *step)
 {
     if (peal_plan_op_moves(step->op))
         return peal_plan_engine_async(step->engine) ? SIM_ISSUES : SIM_MOVES;
-    return step->op == PLAN_SIGNAL ? SIM_SIGNALS : step->op == PLAN_WAIT ? SIM_WAITS : SIM_AWAITS;
+    return peal_plan_op_signals(step->op) ? SIM_SIGNALS
+           : peal_plan_op_waits(step->op) ? SIM_WAITS
+                                          : SIM_AWAITS;
 }
 
 static uint8_t has_packets(const struct plan_rank *program, const struct plan_step *step)

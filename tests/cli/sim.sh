@@ -88,6 +88,12 @@ expect 1 "$PEAL" sim host:4 wrong --bytes 4K --step
 expect_out 'at the end: 12 tiles right, 4 wrong'
 expect_err 'the plan leaves 4 tiles wrong'
 
+# Small blocks of all lengths: their counts are told before anything moves.
+for size in 256 32K 8M; do
+    expect 0 "$PEAL" sim "$two" -c alltoallv --bytes $size --json
+    expect_json '0.7 < j["model_us"] / j["time_us"] < 1.3'
+done
+
 # Steps that move several chunks as one message move the bytes of all of them.
 expect 0 "$PEAL" sim "$two" -a halving --bytes 64K --step
 expect_out 'at the end: [1-9][0-9]* tiles right, 0 wrong'
