@@ -307,16 +307,17 @@ static void set_stalled(struct net *net, struct net_stream *stream, int stalled)
     (void)pthread_mutex_unlock(&net->lock);
 }
 
-/* What is there of one stream; a bounded number of reads, for the others' sake. */
+/* What is there of one stream; a bounded number of reads, for the others' sake. All that has been
+ * read is taken: of what is left in the buffer the socket tells nobody. */
 static int receive_one(struct net *net, struct net_stream *stream)
 {
     int emptied = 0;
-    for (unsigned i = 0; i < 16; i++) {
+    for (unsigned i = 0;; i++) {
         enum took took = take_all(net, stream);
         if (took == DAMAGED)
             return 0;
         set_stalled(net, stream, took == STALLED);
-        if (took == STALLED || emptied)
+        if (took == STALLED || emptied || i == NET_READS)
             break;
         ssize_t got = read_some(net, stream, &emptied);
         if (got == 0)
@@ -330,12 +331,22 @@ static int receive_one(struct net *net, struct net_stream *stream)
     return 1;
 }
 
+/* A peer's end of one stream may be known here before what it has said on the first: why. */
+static void hear_last(struct net *net, const struct net_stream *lost)
+{
+    struct net_stream *first = &lost->peer->stream[0];
+    if (first != lost && !first->stalled && !first->closed)
+        (void)receive_one(net, first);
+}
+
 int net_receive(struct net *net, struct net_stream *stream)
 {
     struct net_peer *peer = stream->peer;
     atomic_store_explicit(&peer->heard_ns, rt_now_ns(), memory_order_relaxed);
-    if (!stream->stalled && !receive_one(net, stream))
+    if (!stream->stalled && !receive_one(net, stream)) {
+        hear_last(net, stream);
         return 0;
+    }
     /* Data on another stream may be what stream 0 waits for. */
     if (peer->stream[0].stalled && !peer->stream[0].closed)
         return stream->index == 0 || receive_one(net, &peer->stream[0]);
