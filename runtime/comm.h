@@ -349,7 +349,6 @@ struct peal_comm {
     /* waiting long */
     uint64_t wait_start;
     uint64_t next_look;
-    int excused; /* it was stopped in this wait, and has been given time for that */
     uint64_t last_ask;
     uint64_t pid_space;
 };

@@ -20,8 +20,6 @@
 #define DOZE_NS 20000000u
 #define YIELDS_PER_LOOK 32u
 #define ASK_NS 100000000u /* between questions to other hosts */
-#define STOPPED_NS 500000000u
-#define EXCUSED_NS 300000000u /* for other hosts to answer, too */
 #define ERROR_WORDS (sizeof(struct rt_error) / 4)
 
 /* ---- the record */
@@ -342,23 +340,10 @@ static void blame(const struct rt_blocked *blocked, struct cause *cause)
     cause->reason = cause->why_quiet;
 }
 
-/* A process that was stopped (a debugger, a snapshot of its machine) has not waited meanwhile, and
- * what it waits for may be in its sockets: it looks once more. late: since it wanted to look. */
-static int is_excused(struct peal_comm *comm, uint64_t now, uint64_t late)
-{
-    if (comm->excused || late < STOPPED_NS)
-        return 0;
-    comm->excused = 1;
-    comm->wait_start = now - (uint64_t)comm->timeout_ms * 1000000u + EXCUSED_NS;
-    return 1;
-}
-
 static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked, uint64_t now,
                         peal_diag *diag)
 {
     struct cause cause;
-    uint64_t late = now - comm->next_look;
-    comm->next_look = now + LOOK_NS;
     atomic_store_explicit(&comm->board->lane, blocked->lane, memory_order_relaxed);
     atomic_store_explicit(&comm->board->step, blocked->step, memory_order_relaxed);
     atomic_store_explicit(&comm->board->awaited, blocked->culprit, memory_order_relaxed);
@@ -370,8 +355,7 @@ static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked
         comm->last_ask = now;
         rt_far_ask(comm);
     }
-    if (now - comm->wait_start < (uint64_t)comm->timeout_ms * 1000000u ||
-        is_excused(comm, now, late))
+    if (now - comm->wait_start < (uint64_t)comm->timeout_ms * 1000000u)
         return PEAL_OK;
     blame(blocked, &cause);
     return give_up(comm, blocked, &cause, diag);
@@ -385,12 +369,12 @@ peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, 
     if (comm->polls == 1) {
         comm->wait_start = now;
         comm->next_look = now + LOOK_NS;
-        comm->excused = 0;
     }
     if (comm->polls >= UINT32_MAX / 2)
         comm->polls = comm->spin + 2 * YIELDS_PER_LOOK;
     if (now < comm->next_look)
         return PEAL_OK;
+    comm->next_look = now + LOOK_NS;
     return look(comm, blocked, now, diag);
 }
 
@@ -411,7 +395,6 @@ peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocke
     if (yields == YIELDS_PER_LOOK) {
         comm->wait_start = now;
         comm->next_look = now + LOOK_NS;
-        comm->excused = 0;
     }
     if (yields >= UINT32_MAX / 2)
         comm->polls = comm->spin + 2 * YIELDS_PER_LOOK;
@@ -421,5 +404,6 @@ peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocke
         rt_doze(comm);
     if (now < comm->next_look)
         return PEAL_OK;
+    comm->next_look = now + LOOK_NS;
     return look(comm, blocked, now, diag);
 }
