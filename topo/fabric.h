@@ -114,6 +114,7 @@ struct topo_nic {
     uint32_t tx;       /* resources of its port */
     uint32_t rx;
     double port_gbs; /* effective */
+    uint32_t ranks;  /* that send through it */
 };
 
 /* From one accelerator to another of the same host. */
@@ -198,7 +199,10 @@ struct topo_profile {
     double beta_gbs[PEAL_LINK_CLASS_COUNT]; /* of one accelerator; 0: from the graph */
     double engine_gbs[PEAL_LINK_CLASS_COUNT][PEAL_ENGINE_COUNT]; /* the same; 0: by share */
     double reduce_gbs;                                           /* 0: by model */
-    struct topo_memory memory;                                   /* count 0: not measured */
+    double net_alpha_us;       /* stated of the network, of no engine; -1: not */
+    int tcp_stated;            /* 1: of sockets, the start-up; */
+    int tcp_scaled;            /* and the bandwidth */
+    struct topo_memory memory; /* count 0: not measured */
 };
 
 /* Links and switches as they are listed, made once when the fabric is. */
