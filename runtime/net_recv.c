@@ -87,16 +87,17 @@ static enum took raise_sem(const struct net *net, const struct net_peer *peer,
     return TOOK;
 }
 
-/* All that was sent before it is in place. */
-static int is_behind(const struct net_peer *peer, const char *body)
+/* TOOK: all that was sent before it is in place. On its own stream that has come before it, or will
+ * never. */
+static enum took is_behind(const struct net_peer *peer, const char *body)
 {
     for (uint32_t s = 0; s < peer->streams; s++) {
         uint64_t before;
         memcpy(&before, body + 8 * s, 8);
         if (peer->stream[s].data_in < before)
-            return 0;
+            return s == 0 ? DAMAGED : STALLED;
     }
-    return 1;
+    return TOOK;
 }
 
 static void note_status(const struct net *net, const struct net_peer *peer,
@@ -161,8 +162,10 @@ static enum took take_small(struct net *net, struct net_stream *stream, const ch
     switch (frame->kind) {
     case FRAME_STORE:
         return take_store(net, frame);
-    case FRAME_SIGNAL:
-        return is_behind(peer, body) ? raise_sem(net, peer, frame) : STALLED;
+    case FRAME_SIGNAL: {
+        enum took behind = is_behind(peer, body);
+        return behind == TOOK ? raise_sem(net, peer, frame) : behind;
+    }
     case FRAME_ERROR:
         note_error(net, body);
         return TOOK;

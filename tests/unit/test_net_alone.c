@@ -166,6 +166,53 @@ START_TEST(test_parts)
 }
 END_TEST
 
+/* ---- two comms, by turns: one has its table replaced while a call of the other is under way */
+
+static void body_two(struct member *self, peal_comm *comm)
+{
+    static const uint32_t all[RANKS] = {0, 1, 2, 3};
+    static int32_t in[RANKS][BIG], out[RANKS][BIG];
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_world *world = NULL;
+    peal_comm *beside = NULL;
+    peal_pending *pending = NULL;
+    peal_call call = PEAL_CALL_INIT;
+    call.in = in[self->rank];
+    call.out = out[self->rank];
+    call.count = BIG;
+    call.dtype = PEAL_INT32;
+    expect_ok(self, peal_world_split(self->world, all, RANKS, four, &diag, &world), &diag);
+    if (self->status == PEAL_OK)
+        expect_ok(self, peal_comm_create(world, four, self->rank, &diag, &beside), &diag);
+    if (self->status == PEAL_OK)
+        expect_ok(self, peal_pending_create(beside, &call, &diag, &pending), &diag);
+    for (uint32_t round = 0; round < 4 && self->status == PEAL_OK; round++) {
+        int done = 0;
+        fill(in[self->rank], BIG, self->rank, round);
+        expect_ok(self, peal_start(pending, &diag), &diag);
+        reduce_once(self, comm, self->rank, RANKS, 5000, 0);
+        expect_ok(self, peal_test(pending, &done, &diag), &diag);
+        expect_ok(self, peal_comm_replace(comm, round % 2 ? four : anew, &diag), &diag);
+        for (uint32_t i = 0; i < 3; i++) {
+            if (!done)
+                expect_ok(self, peal_test(pending, &done, &diag), &diag);
+            reduce_once(self, comm, self->rank, RANKS, 100 * i + 1, 0);
+        }
+        while (self->status == PEAL_OK && !done)
+            expect_ok(self, peal_test(pending, &done, &diag), &diag);
+        self->wrong += count_wrong(out[self->rank], BIG, round);
+    }
+    peal_pending_destroy(pending);
+    peal_comm_destroy(beside);
+    peal_world_destroy(world);
+}
+
+START_TEST(test_two)
+{
+    run_members(body_two, 2, 0);
+}
+END_TEST
+
 /* ---- aborts */
 
 struct aborter {
@@ -276,7 +323,8 @@ static struct lone *lone_make(uint32_t streams, int room)
     self->comm.base = self->base;
     self->comm.nranks = 2;
     self->comm.far = &self->far;
-    self->comm.layout = (struct rt_layout){.nranks = 2, .boards = 65536};
+    self->comm.layout =
+        (struct rt_layout){.nranks = 2, .nsems = 1, .boards = 65536, .sems = 131072};
     self->comm.board = rt_board(self->base, &self->comm.layout, 0);
     ck_assert_int_eq(rt_net_make(&self->far, links, NULL, &made), PEAL_OK);
     self->net = net_of(made);
@@ -330,6 +378,67 @@ START_TEST(test_last_read)
     ck_assert_int_eq(net_receive(self->net, &self->net->peers[1].stream[0]), 1);
     ck_assert_uint_eq(atomic_load(&their_board(self)->done), frames);
     free(all);
+    lone_free(self);
+}
+END_TEST
+
+static size_t put_frame(char *to, struct frame head, const void *body)
+{
+    frame_seal(&head, body);
+    memcpy(to, &head, sizeof head);
+    if (head.bytes)
+        memcpy(to + sizeof head, body, head.bytes);
+    return sizeof head + head.bytes;
+}
+
+static uint32_t raised(const struct lone *self)
+{
+    return (uint32_t)atomic_load(rt_sem(self->base, &self->comm.layout, 0, 1, 0));
+}
+
+/* Frames that come byte by byte: each is used when it is whole, and not before. */
+START_TEST(test_dribble)
+{
+    struct lone *self = lone_make(1, 0);
+    char out[100], data[100], all[600];
+    uint64_t before = 1;
+    memset(out, 0, sizeof out);
+    memset(data, 'x', sizeof data);
+    atomic_store(&self->far.out, (uint64_t)(uintptr_t)out);
+    atomic_store(&self->far.out_bytes, sizeof out);
+    size_t bytes = put_frame(
+        all, (struct frame){.kind = FRAME_DATA, .bytes = sizeof data, .at = FAR_OUT, .a = 1}, data);
+    size_t whole = bytes;
+    bytes += put_frame(all + bytes,
+                       (struct frame){.kind = FRAME_SIGNAL, .bytes = 8, .a = 1, .b = 1}, &before);
+    uint32_t wrong = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        send_all(self->there[0], all + i, 1);
+        wrong += net_receive(self->net, &self->net->peers[1].stream[0]) != 1;
+        wrong += i + 1 < whole && self->net->peers[1].stream[0].data_in != 0;
+        wrong += i + 1 < bytes && raised(self) != 0;
+    }
+    ck_assert_uint_eq(wrong, 0);
+    ck_assert_uint_eq(raised(self), 1);
+    ck_assert_mem_eq(out, data, sizeof data);
+    lone_free(self);
+}
+END_TEST
+
+/* A flag that claims more data than came before it on its own stream would be waited for for ever.
+ */
+START_TEST(test_claim)
+{
+    struct lone *self = lone_make(1, 0);
+    uint64_t before = 1;
+    char all[64];
+    size_t bytes =
+        put_frame(all, (struct frame){.kind = FRAME_SIGNAL, .bytes = 8, .a = 1, .b = 1}, &before);
+    send_all(self->there[0], all, bytes);
+    rt_sleep_us(20000);
+    ck_assert_int_eq(net_receive(self->net, &self->net->peers[1].stream[0]), 0);
+    ck_assert(rt_world_failed(&self->comm));
+    ck_assert_uint_eq(raised(self), 0);
     lone_free(self);
 }
 END_TEST
@@ -460,8 +569,11 @@ int main(void)
     tcase_add_loop_test(alone, test_asked, 0, 2);
     tcase_add_test(alone, test_replaced);
     tcase_add_test(alone, test_parts);
+    tcase_add_test(alone, test_two);
     tcase_add_loop_test(alone, test_aborted, 0, 3);
     tcase_add_test(alone, test_last_read);
+    tcase_add_test(alone, test_dribble);
+    tcase_add_test(alone, test_claim);
     tcase_add_test(alone, test_last_words);
     tcase_add_loop_test(alone, test_impostor, 0, 3);
     tcase_add_test(alone, test_itself);

@@ -200,8 +200,8 @@ static void reduce_once(struct member *self, peal_comm *comm, uint32_t rank, uin
                         size_t count, int in_place)
 {
     peal_diag diag = PEAL_DIAG_INIT;
-    int32_t *in = malloc((count + 1) * sizeof *in);
-    int32_t *out = in_place ? in : malloc((count + 1) * sizeof *out);
+    int32_t *in = calloc(count + 1, sizeof *in);
+    int32_t *out = in_place ? in : calloc(count + 1, sizeof *out);
     for (size_t i = 0; i < count; i++)
         in[i] = (int32_t)(i % 1000 * (rank + 1));
     out[count] = -7;
