@@ -30,7 +30,7 @@
 #define COUNT 3000u
 #define CALLS 60u
 #define SECONDS_MAX 40 /* of one run, on a busy machine */
-#define PAUSE_MS 2400  /* more than the patience of that run, */
+#define PAUSE_MS 2400  /* more than the patience of that run */
 
 enum fault {
     F_NONE,
