@@ -284,6 +284,8 @@ void peal_topo_profile_init(struct topo_profile *profile);
 void peal_topo_profile_swap(struct topo_profile *profile, const peal_swap *swaps, uint32_t count);
 /* Scales a type's graph to the bandwidths that the profile states. */
 void peal_topo_profile_apply(const struct topo_profile *profile, struct topo_type *type);
+/* 1: what sockets carry between hosts is stated, of them or of the network. */
+int peal_topo_sockets_stated(const struct topo_profile *profile);
 /* Turns bandwidths stated per engine into shares, once the graph is known. */
 void peal_topo_profile_finish(peal_fabric *fabric);
 /* Start-up between hosts, by RDMA or by sockets. */

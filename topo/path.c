@@ -123,7 +123,7 @@ static double sockets_gbs(const peal_fabric *fabric, const struct topo_nic *out,
 {
     uint32_t ranks = out->ranks < in->ranks ? out->ranks : in->ranks;
 
-    if (fabric->profile.tcp_scaled || fabric->profile.beta_gbs[PEAL_LINK_NET] > 0)
+    if (peal_topo_sockets_stated(&fabric->profile))
         return 0;
     return ranks * peal_topo_constant(TOPO_SOCKETS);
 }

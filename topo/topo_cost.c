@@ -128,6 +128,12 @@ void peal_topo_profile_apply(const struct topo_profile *profile, struct topo_typ
     }
 }
 
+int peal_topo_sockets_stated(const struct topo_profile *profile)
+{
+    return profile->tcp_scaled || profile->beta_gbs[PEAL_LINK_NET] > 0;
+}
+
+/* One physical port may be listed several times. */
 static void count_senders(struct topo_type *type)
 {
     uint32_t ranks = type->shared_memory ? type->ranks : type->accels;
@@ -137,8 +143,8 @@ static void count_senders(struct topo_type *type)
     for (uint32_t r = 0; r < ranks; r++) {
         int32_t nic = peal_topo_type_rank_nic(type, r);
 
-        if (nic >= 0)
-            type->nic[nic].ranks++;
+        for (uint32_t n = 0; nic >= 0 && n < type->nics; n++)
+            type->nic[n].ranks += type->nic[n].tx == type->nic[nic].tx;
     }
 }
 

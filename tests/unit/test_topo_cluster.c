@@ -410,6 +410,9 @@ START_TEST(sockets_are_bounded_by_cores)
     static const char net[] = "<cost link=\"net\" alpha-us=\"12\" beta-gbs=\"9\"/>";
     static const char tcp[] = "<cost link=\"net\" engine=\"tcp\" alpha-us=\"21\" share=\"1\"/>";
     ck_assert(near(socket_hop("", "10").beta_scale, 1));
+    uint64_t digest = about().digest;
+    (void)socket_hop("<cost link=\"net\" engine=\"tcp\" share=\"1\"/>", "10");
+    ck_assert_uint_ne(digest, about().digest);
     ck_assert(near(socket_hop("", "100").beta_scale, 4 / 11.25)); /* two ranks a NIC */
     ck_assert(near(socket_hop(rdma, "100").alpha_us, 30));
     ck_assert(near(socket_hop(net, "100").alpha_us, 12));
