@@ -253,7 +253,7 @@ static peal_status find_root(struct rt_job *job, const struct job_plan *plan, pe
             return rt_job_lost(job, status, 0, diag);
         if (status == PEAL_ERR_IO)
             return status;
-        refusals += status == PEAL_ERR_PEER;
+        refusals += status == PEAL_ERR_PEER && !plan->may_be_busy;
         if (refusals > REFUSALS_MAX)
             return peal_fail(diag, PEAL_ERR_PEER,
                              "who listens on %s does not hold this job's key (is it the same on "
@@ -281,6 +281,9 @@ static peal_status meet_root(struct rt_job *job, peal_diag *diag)
     if (status != PEAL_OK)
         return rt_job_lost(job, status, 0, diag);
     PEAL_TRY(rt_verdict_take(&verdict, diag));
+    if (verdict.sockets == 0 || verdict.sockets > JOB_SOCKETS_MAX)
+        return peal_fail(diag, PEAL_ERR_PEER, "rank 0 asks for %u sockets between two ranks",
+                         verdict.sockets);
     status = sock_recv(job->star[0], job->idents, bytes, job->wait);
     if (status != PEAL_OK)
         return rt_job_lost(job, status, 0, diag);

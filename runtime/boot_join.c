@@ -418,6 +418,7 @@ peal_status peal_world_split(peal_world *world, const uint32_t *ranks, uint32_t 
                                  .host_id = job->idents[job->rank].host_id,
                                  .rdma = job->rdma,
                                  .key = &ask.key,
+                                 .may_be_busy = 1,
                                  .roots = ask.roots,
                                  .nroots = 1,
                                  .listener = sock_share(job->listener)};

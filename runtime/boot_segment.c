@@ -60,9 +60,9 @@ static int all_have(const struct rt_job *job, const struct places *places)
     return all;
 }
 
-/* Made before the others look for it. */
+/* Made before the others look for it. *agreed: what is returned is what all have heard. */
 static peal_status map_named(struct rt_job *job, const struct rt_layout *layout, int again,
-                             struct rt_segment *segment, peal_diag *diag)
+                             struct rt_segment *segment, int *agreed, peal_diag *diag)
 {
     char name[64];
     uint32_t leader;
@@ -78,8 +78,9 @@ static peal_status map_named(struct rt_job *job, const struct rt_layout *layout,
     }
     if (again && first)
         status = rt_segment_create(layout, name, 0, segment, diag);
-    PEAL_TRY(rt_job_agree(job, status, diag));
-    if (again && !first)
+    status = rt_job_agree(job, status, diag);
+    *agreed = status != PEAL_OK;
+    if (again && !first && !*agreed)
         status = rt_segment_attach(layout, name, job->timeout_ms, segment, diag);
     return status;
 }
@@ -90,11 +91,12 @@ static peal_status map_any(struct rt_job *job, const struct rt_layout *layout,
     PEAL_TRY(map_sealed(job, layout, places, segment, diag));
     /* What all make, all agree on. */
     peal_status status = PEAL_OK;
+    int agreed = 0;
     if (memchr(places->has, 0, job->nranks))
-        status = map_named(job, layout, !all_have(job, places), segment, diag);
+        status = map_named(job, layout, !all_have(job, places), segment, &agreed, diag);
     if (status == PEAL_OK)
         status = rt_segment_reserve_rank(segment, job->rank, diag);
-    return rt_job_agree(job, status, diag);
+    return agreed ? status : rt_job_agree(job, status, diag);
 }
 
 peal_status rt_job_segment(struct rt_job *job, const peal_table *table, uint64_t heap_bytes,

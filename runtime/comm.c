@@ -129,13 +129,13 @@ static peal_status meet(struct peal_comm *comm, struct peal_hash128 digest, peal
 static void set_patience(struct peal_comm *comm)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    int listens = rt_far_listens(comm);
-    uint32_t each = 1u + (comm->worker != NULL) + (comm->far != NULL && !listens);
+    int alone = rt_far_alone(comm);
+    uint32_t each = 1u + (comm->worker != NULL) + (comm->far != NULL && !alone);
     uint32_t threads = 0; /* of this host */
     for (uint32_t r = 0; r < comm->nranks; r++)
         threads += rt_is_far(comm, r) ? 0 : each;
     comm->crowded = processors > 0 && threads > (unsigned long)processors;
-    comm->spin = comm->crowded ? 1 : listens ? LISTEN_POLLS : SPIN_POLLS;
+    comm->spin = comm->crowded ? 1 : alone ? LISTEN_POLLS : SPIN_POLLS;
     /* Staged by parts, what a rank has copied in is read on the same processor: four ranks on two
      * gathered blocks of 8 MiB in 5.8 ms, attached in 9.2. */
     if (comm->crowded && comm->attach_chooses)

@@ -4,6 +4,8 @@
 #include "clock.h"
 #include "far.h"
 
+#include <sched.h>
+
 #define POLLS_PER_GLANCE 64u /* of a caller who has other things to do */
 
 enum outcome { WENT, BLOCKED, STRANGE, LOST };
@@ -234,6 +236,9 @@ peal_status rt_pass(struct peal_comm *comm, struct rt_row *row, struct rt_progre
 peal_status rt_idle(struct peal_comm *comm, const struct rt_row *row, int sleeps, peal_diag *diag)
 {
     ++comm->polls;
+    /* To those whom it waits for. How full a host is that others call theirs, too, is not known. */
+    if (!sleeps && (comm->crowded || (comm->far && comm->polls >= comm->spin)))
+        (void)sched_yield();
     if (sleeps ? comm->polls < comm->spin : comm->polls % POLLS_PER_GLANCE != 1) {
         rt_relax();
         return PEAL_OK;

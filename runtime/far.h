@@ -50,10 +50,14 @@ struct far_transport {
     /* While far->holds, what is put may wait for this. NULL: nothing waits. */
     void (*flush)(struct far_transport *self);
 
-    /* NULL, or the calling thread, which waits, takes what has come itself; nap_ns: sleeps until
-     * something does, but no longer. 1: something has. rest: it goes to do something else. */
-    int (*listen)(struct far_transport *self, uint64_t nap_ns);
+    /* NULL, or the calling thread, which waits or asks, takes what has come itself. 1: something
+     * has. nap: NULL, or nobody else does meanwhile, and the calling thread sleeps until something
+     * comes, but no longer than this. rest: it goes to do something else. */
+    int (*listen)(struct far_transport *self);
+    void (*nap)(struct far_transport *self, uint64_t ns);
     void (*rest)(struct far_transport *self);
+    /* NULL, or acknowledgements that nobody was in a hurry for go out. */
+    void (*pay)(struct far_transport *self);
 
     /* Of a call: its output, which peers may write, before peers are told of the call; and behind
      * that, when comm->stamp is the call's. NULL: `out` and `out_bytes` are enough. */
@@ -207,13 +211,15 @@ static inline void rt_far_leave(struct peal_comm *comm)
 }
 
 /* The calling thread has waited in vain: whether something has come that it has now taken. */
-static inline int rt_far_listens(const struct peal_comm *comm)
-{
-    return comm->far && comm->far->transport->listen;
-}
 static inline int rt_far_listen(const struct peal_comm *comm)
 {
-    return rt_far_listens(comm) && comm->far->transport->listen(comm->far->transport, 0);
+    return comm->far && comm->far->transport->listen &&
+           comm->far->transport->listen(comm->far->transport);
+}
+/* 1: while it waits, it does so alone. */
+static inline int rt_far_alone(const struct peal_comm *comm)
+{
+    return comm->far && comm->far->transport->nap;
 }
 
 /* Behind a call that has failed. */

@@ -35,10 +35,10 @@ void rt_far_news(struct rt_far *far)
 void rt_far_nap(struct rt_far *far, uint64_t waited_ns)
 {
     uint64_t ns = waited_ns / PART < NAP_NS ? waited_ns / PART : NAP_NS;
-    if (far->transport->listen) {
+    if (far->transport->nap) {
         uint32_t news = atomic_load_explicit(&far->news, memory_order_seq_cst);
         if (waited_ns > AWAKE_NS && news == far->news_seen)
-            (void)far->transport->listen(far->transport, ns);
+            far->transport->nap(far->transport, ns);
         far->news_seen = news;
         return;
     }

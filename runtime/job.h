@@ -85,6 +85,7 @@ struct job_plan {
     uint32_t nroots;
     int listener;     /* rank 0: taken over; else -1, or a listener to be kept */
     int wait_for_key; /* the key is in key_name, once rank 0 has put it there */
+    int may_be_busy;  /* rank 0 may be in another meeting, whose key this one's is not */
     const char *key_name;
     const _Atomic uint32_t *cancel;
 };

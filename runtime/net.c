@@ -115,6 +115,11 @@ static void pay_acks(struct net *net)
     (void)pthread_mutex_unlock(&net->lock);
 }
 
+static void net_pay(struct far_transport *self)
+{
+    pay_acks(net_of(self));
+}
+
 static void *net_main(void *argument)
 {
     struct net *net = argument;
@@ -134,21 +139,27 @@ static void *net_main(void *argument)
     return NULL;
 }
 
-static int net_listen(struct far_transport *self, uint64_t nap_ns)
+static int net_listen(struct far_transport *self)
 {
     struct net *net = net_of(self);
     struct epoll_event events[EVENTS];
-    struct timespec limit = {0, (long)nap_ns};
-    struct pollfd one = {.fd = net->poll, .events = POLLIN};
     atomic_store_explicit(&net->driven, 1, memory_order_relaxed);
-    if (nap_ns && ppoll(&one, 1, &limit, NULL) <= 0)
-        return 0;
     if (pthread_mutex_trylock(&net->hearing) != 0)
         return 0;
     int count = epoll_wait(net->poll, events, EVENTS, 0);
     serve_all(net, events, count);
     (void)pthread_mutex_unlock(&net->hearing);
     return count > 0;
+}
+
+static void net_nap(struct far_transport *self, uint64_t ns)
+{
+    struct net *net = net_of(self);
+    struct timespec limit = {0, (long)ns};
+    struct pollfd one = {.fd = net->poll, .events = POLLIN};
+    atomic_store_explicit(&net->driven, 1, memory_order_relaxed);
+    if (ppoll(&one, 1, &limit, NULL) > 0)
+        (void)net_listen(self);
 }
 
 /* What is not yet out goes out now, and not when the thread looks next. */
@@ -484,7 +495,9 @@ static const struct far_transport methods = {
     .signal = net_signal,
     .flush = net_flush,
     .listen = net_listen,
+    .nap = net_nap,
     .rest = net_rest,
+    .pay = net_pay,
     .cut = net_cut_all,
     .tell = net_tell,
     .ask = net_ask,

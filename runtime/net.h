@@ -22,6 +22,7 @@
 #define NET_WINDOW 64u         /* data frames of a stream not yet acknowledged; a power of two */
 #define NET_BUFFER (64u << 10) /* read at once, but for large bodies */
 #define NET_TRAIN 16u          /* frames */
+#define NET_READS 16u          /* of a stream, before others have their turn */
 
 struct net_item {
     uint32_t kind; /* FRAME_DATA, _STORE, _SIGNAL */

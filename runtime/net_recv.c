@@ -87,16 +87,17 @@ static enum took raise_sem(const struct net *net, const struct net_peer *peer,
     return TOOK;
 }
 
-/* All that was sent before it is in place. */
-static int is_behind(const struct net_peer *peer, const char *body)
+/* TOOK: all that was sent before it is in place. On its own stream that has come before it, or will
+ * never. */
+static enum took is_behind(const struct net_peer *peer, const char *body)
 {
     for (uint32_t s = 0; s < peer->streams; s++) {
         uint64_t before;
         memcpy(&before, body + 8 * s, 8);
         if (peer->stream[s].data_in < before)
-            return 0;
+            return s == 0 ? DAMAGED : STALLED;
     }
-    return 1;
+    return TOOK;
 }
 
 static void note_status(const struct net *net, const struct net_peer *peer,
@@ -161,8 +162,10 @@ static enum took take_small(struct net *net, struct net_stream *stream, const ch
     switch (frame->kind) {
     case FRAME_STORE:
         return take_store(net, frame);
-    case FRAME_SIGNAL:
-        return is_behind(peer, body) ? raise_sem(net, peer, frame) : STALLED;
+    case FRAME_SIGNAL: {
+        enum took behind = is_behind(peer, body);
+        return behind == TOOK ? raise_sem(net, peer, frame) : behind;
+    }
     case FRAME_ERROR:
         note_error(net, body);
         return TOOK;
@@ -307,16 +310,17 @@ static void set_stalled(struct net *net, struct net_stream *stream, int stalled)
     (void)pthread_mutex_unlock(&net->lock);
 }
 
-/* What is there of one stream; a bounded number of reads, for the others' sake. */
+/* What is there of one stream; a bounded number of reads, for the others' sake. All that has been
+ * read is taken: of what is left in the buffer the socket tells nobody. */
 static int receive_one(struct net *net, struct net_stream *stream)
 {
     int emptied = 0;
-    for (unsigned i = 0; i < 16; i++) {
+    for (unsigned i = 0;; i++) {
         enum took took = take_all(net, stream);
         if (took == DAMAGED)
             return 0;
         set_stalled(net, stream, took == STALLED);
-        if (took == STALLED || emptied)
+        if (took == STALLED || emptied || i == NET_READS)
             break;
         ssize_t got = read_some(net, stream, &emptied);
         if (got == 0)
@@ -330,12 +334,22 @@ static int receive_one(struct net *net, struct net_stream *stream)
     return 1;
 }
 
+/* A peer's end of one stream may be known here before what it has said on the first: why. */
+static void hear_last(struct net *net, const struct net_stream *lost)
+{
+    struct net_stream *first = &lost->peer->stream[0];
+    if (first != lost && !first->stalled && !first->closed)
+        (void)receive_one(net, first);
+}
+
 int net_receive(struct net *net, struct net_stream *stream)
 {
     struct net_peer *peer = stream->peer;
     atomic_store_explicit(&peer->heard_ns, rt_now_ns(), memory_order_relaxed);
-    if (!stream->stalled && !receive_one(net, stream))
+    if (!stream->stalled && !receive_one(net, stream)) {
+        hear_last(net, stream);
         return 0;
+    }
     /* Data on another stream may be what stream 0 waits for. */
     if (peer->stream[0].stalled && !peer->stream[0].closed)
         return stream->index == 0 || receive_one(net, &peer->stream[0]);

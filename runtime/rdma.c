@@ -48,8 +48,9 @@ static void complete(struct rdma *rdma, const struct rdma_done *done)
     rdma_lose(rdma, peer, how);
 }
 
-/* Takes what has ended, and posts what there is room for now. Gives whether there was any. */
-static int serve(struct rdma *rdma)
+/* Takes what has ended, and posts what there is room for now. Gives whether there was any. With
+ * `hearing`. */
+static int take(struct rdma *rdma)
 {
     struct rdma_done done[DONE_MAX];
     int count = rdma->nic->ops->poll(rdma->nic, done, DONE_MAX);
@@ -72,6 +73,14 @@ static int serve(struct rdma *rdma)
 }
 
 /* ---- the thread */
+
+static int serve(struct rdma *rdma)
+{
+    (void)pthread_mutex_lock(&rdma->hearing);
+    int took = take(rdma);
+    (void)pthread_mutex_unlock(&rdma->hearing);
+    return took;
+}
 
 static void doze(struct rdma *rdma)
 {
@@ -162,6 +171,24 @@ static void rdma_signal(struct far_transport *self, uint32_t rank, uint32_t sem,
         rdma->tcp->signal(rdma->tcp, rank, sem, count, digest);
     else
         put_item(rdma, rank, &item);
+}
+
+/* The thread may sleep, and would have to be woken. */
+static int rdma_listen(struct far_transport *self)
+{
+    struct rdma *rdma = rdma_of(self);
+    if (pthread_mutex_trylock(&rdma->hearing) != 0)
+        return 0;
+    int took = take(rdma);
+    (void)pthread_mutex_unlock(&rdma->hearing);
+    return took;
+}
+
+static void rdma_pay(struct far_transport *self)
+{
+    struct rdma *rdma = rdma_of(self);
+    if (rdma->tcp->pay)
+        rdma->tcp->pay(rdma->tcp);
 }
 
 /* Of what goes by RDMA nothing waits. */
@@ -385,6 +412,7 @@ void rt_rdma_drop(struct rdma *rdma)
     if (rdma->tcp)
         rdma->tcp->free(rdma->tcp);
     (void)pthread_mutex_destroy(&rdma->lock);
+    (void)pthread_mutex_destroy(&rdma->hearing);
     peal_free(ctx, rdma, sizeof *rdma);
 }
 
@@ -402,6 +430,8 @@ static const struct far_transport methods = {
     .store = rdma_store,
     .signal = rdma_signal,
     .flush = rdma_flush,
+    .listen = rdma_listen,
+    .pay = rdma_pay,
     .enter = rdma_enter,
     .offer = rdma_offer,
     .cut = rdma_cut,

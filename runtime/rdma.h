@@ -14,7 +14,8 @@
  * signals have come by way of third ranks must not write to the place of the call before.
  *
  * The calling thread posts as much as the pairs take and never waits. One thread for each comm
- * looks after completions, and posts what was left.
+ * looks after completions, and posts what was left; the calling thread, while it waits or asks,
+ * does so too.
  */
 #ifndef PEAL_RUNTIME_RDMA_H
 #define PEAL_RUNTIME_RDMA_H
@@ -201,8 +202,9 @@ struct rdma {
     uint64_t out_bytes;
     uint32_t out_call;
     uint8_t has_out;
-    int cut;              /* a call has failed */
-    pthread_mutex_t lock; /* over all of it but the device's queue */
+    int cut;                 /* a call has failed */
+    pthread_mutex_t hearing; /* held while completions are taken, in their order; before `lock` */
+    pthread_mutex_t lock;    /* over all of it but the device's queue */
     pthread_t thread;
     int wake;
     _Atomic uint32_t stop;

@@ -98,6 +98,16 @@ static int make_peer(struct rdma *rdma, uint32_t rank)
     return 1;
 }
 
+static int make_locks(struct rdma *rdma)
+{
+    if (pthread_mutex_init(&rdma->lock, NULL) != 0)
+        return 0;
+    if (pthread_mutex_init(&rdma->hearing, NULL) == 0)
+        return 1;
+    (void)pthread_mutex_destroy(&rdma->lock);
+    return 0;
+}
+
 /* All that this end has to have; NULL: why is in far->why. */
 static struct rdma *make(struct rt_far *far, const struct rt_rdma_ask *ask)
 {
@@ -105,7 +115,7 @@ static struct rdma *make(struct rt_far *far, const struct rt_rdma_ask *ask)
     if (!nic)
         return NULL;
     struct rdma *rdma = peal_calloc(far->ctx, 1, sizeof *rdma);
-    if (!rdma || pthread_mutex_init(&rdma->lock, NULL) != 0) {
+    if (!rdma || !make_locks(rdma)) {
         nic->ops->close(nic);
         peal_free(far->ctx, rdma, sizeof *rdma);
         peal_copy_text(far->why, sizeof far->why, "out of memory");

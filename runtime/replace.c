@@ -85,10 +85,12 @@ static peal_status agree_far(struct peal_comm *comm, struct peal_hash128 digest,
 }
 
 /* Transfers that the calls have left behind: they refer to the old programs until they have been
- * acknowledged. */
+ * acknowledged. All ranks wait for that now. */
 static peal_status settle(struct peal_comm *comm, peal_diag *diag)
 {
     uint64_t deadline = rt_now_ns() + (uint64_t)comm->timeout_ms * 1000000u;
+    if (comm->far && comm->far->transport->pay)
+        comm->far->transport->pay(comm->far->transport);
     for (uint32_t i = 0; i < comm->nrows; i++) {
         struct rt_row *row = &comm->rows[i];
         for (uint32_t e = 0; row->events && e < row->nlanes * PLAN_EVENTS_MAX; e++) {
@@ -99,7 +101,8 @@ static peal_status settle(struct peal_comm *comm, peal_diag *diag)
                 if (rt_now_ns() > deadline)
                     return peal_fail(diag, PEAL_ERR_TIMEOUT,
                                      "transfers of earlier calls are still under way");
-                rt_sleep_us(20);
+                if (!rt_far_listen(comm))
+                    rt_sleep_us(20);
             }
         }
     }

@@ -312,9 +312,7 @@ void rt_segment_unlink(struct rt_segment *segment)
     if (segment->owns_name)
         (void)shm_unlink(segment->name);
     segment->owns_name = 0;
-    if (segment->card.mark)
-        (void)close((int)segment->card.fd);
-    segment->card.mark = 0;
+    rt_card_hide(&segment->card);
 }
 
 void rt_segment_unmap(struct rt_segment *segment)

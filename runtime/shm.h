@@ -181,6 +181,9 @@ peal_status rt_segment_private(const struct rt_layout *layout, struct rt_segment
 /* shm_seal.c: no name. 0: the system has no such memory, or shows it to nobody. */
 int rt_segment_seal(const struct rt_layout *layout, const uint64_t token[2],
                     struct rt_segment *segment);
+/* Closes what the card names, if it is still that: who has closed all descriptors of a process,
+ * after a fork say, may have another by its number. */
+void rt_card_hide(struct rt_card *card);
 /* token NULL: any. UNSUPPORTED: it is not to be had from here. */
 peal_status rt_segment_take(const struct rt_layout *layout, const struct rt_card *card,
                             const uint64_t token[2], struct rt_segment *segment, peal_diag *diag);

@@ -80,6 +80,14 @@ static int open_shown(const struct rt_card *card)
     return -1;
 }
 
+void rt_card_hide(struct rt_card *card)
+{
+    struct stat about;
+    if (card->mark && fstat((int)card->fd, &about) == 0 && is_it(&about, card))
+        (void)close((int)card->fd);
+    card->mark = 0;
+}
+
 static int show(int fd, struct rt_card *card)
 {
     struct stat about;
@@ -118,7 +126,8 @@ int rt_segment_seal(const struct rt_layout *layout, const uint64_t token[2],
 peal_status rt_segment_take(const struct rt_layout *layout, const struct rt_card *card,
                             const uint64_t token[2], struct rt_segment *segment, peal_diag *diag)
 {
-    struct rt_segment made = {0};
+    struct rt_segment made = {0}; /* named for errors */
+    (void)snprintf(made.name, sizeof made.name, "of process %u", (unsigned)card->process);
     int fd = card->mark == RT_CARD ? open_shown(card) : -1;
     if (fd < 0)
         return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
@@ -140,6 +149,11 @@ peal_status rt_segment_take(const struct rt_layout *layout, const struct rt_card
 }
 
 #else
+
+void rt_card_hide(struct rt_card *card)
+{
+    card->mark = 0;
+}
 
 int rt_segment_seal(const struct rt_layout *layout, const uint64_t token[2],
                     struct rt_segment *segment)

@@ -245,6 +245,15 @@ static peal_status dialled(int fd, int why, const struct sock_addr *to, peal_dia
     return peal_fail(diag, PEAL_ERR_IO, "connecting to %s: %s", sock_text(to, text), strerror(why));
 }
 
+/* Where nobody listens on a port of this host, a socket that was given that very port to call from
+ * meets itself; and while it is there nobody can listen. */
+static int meets_itself(int fd, const struct sock_addr *to)
+{
+    struct sock_addr own;
+    return sock_own(fd, &own, NULL) == PEAL_OK && own.family == to->family &&
+           own.port == to->port && memcmp(own.ip, to->ip, sizeof own.ip) == 0;
+}
+
 peal_status sock_dial(const struct sock_addr *to, const struct sock_addr *from,
                       struct sock_wait wait, int *fd, peal_diag *diag)
 {
@@ -273,6 +282,11 @@ peal_status sock_dial(const struct sock_addr *to, const struct sock_addr *from,
         }
         if (getsockopt(made, SOL_SOCKET, SO_ERROR, &why, &size) != 0 || why != 0)
             return dialled(made, why, to, diag);
+    }
+    if (meets_itself(made, to)) {
+        const struct linger none = {.l_onoff = 1};
+        (void)setsockopt(made, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+        return dialled(made, ECONNREFUSED, to, diag);
     }
     tune(made);
     *fd = made;

@@ -52,6 +52,12 @@ peal_status peal_topo_cluster_cost(struct cluster_reader *reader, const struct t
     PEAL_TRY(peal_topo_cluster_real(reader, elem, "share", 0.001, 1, &share));
     if (beta > 0 && share > 0)
         return peal_topo_cluster_refuse(reader, elem, "both beta-gbs and share", "one of them");
+    if (c == PEAL_LINK_NET && e == PEAL_ENGINE_TCP) {
+        profile->tcp_stated |= alpha >= 0;
+        profile->tcp_scaled |= beta > 0 || share > 0;
+    }
+    if (c == PEAL_LINK_NET && alpha >= 0 && !peal_topo_attr(reader->doc, elem, "engine"))
+        profile->net_alpha_us = alpha;
     cost = &profile->engine[c][e];
     if (gap >= 0)
         cost->gap_us = gap;

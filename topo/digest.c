@@ -131,6 +131,8 @@ static void put_profile(struct peal_buf *buf, const struct topo_profile *profile
         }
     }
     put_real(buf, profile->reduce_gbs);
+    if (peal_topo_sockets_stated(profile))
+        put(buf, 1);
     put_memory(buf, &profile->memory);
 }
 

@@ -114,6 +114,7 @@ struct topo_nic {
     uint32_t tx;       /* resources of its port */
     uint32_t rx;
     double port_gbs; /* effective */
+    uint32_t ranks;  /* that send through it */
 };
 
 /* From one accelerator to another of the same host. */
@@ -198,7 +199,10 @@ struct topo_profile {
     double beta_gbs[PEAL_LINK_CLASS_COUNT]; /* of one accelerator; 0: from the graph */
     double engine_gbs[PEAL_LINK_CLASS_COUNT][PEAL_ENGINE_COUNT]; /* the same; 0: by share */
     double reduce_gbs;                                           /* 0: by model */
-    struct topo_memory memory;                                   /* count 0: not measured */
+    double net_alpha_us;       /* stated of the network, of no engine; -1: not */
+    int tcp_stated;            /* 1: of sockets, the start-up; */
+    int tcp_scaled;            /* and the bandwidth */
+    struct topo_memory memory; /* count 0: not measured */
 };
 
 /* Links and switches as they are listed, made once when the fabric is. */
@@ -280,6 +284,8 @@ void peal_topo_profile_init(struct topo_profile *profile);
 void peal_topo_profile_swap(struct topo_profile *profile, const peal_swap *swaps, uint32_t count);
 /* Scales a type's graph to the bandwidths that the profile states. */
 void peal_topo_profile_apply(const struct topo_profile *profile, struct topo_type *type);
+/* 1: what sockets carry between hosts is stated, of them or of the network. */
+int peal_topo_sockets_stated(const struct topo_profile *profile);
 /* Turns bandwidths stated per engine into shares, once the graph is known. */
 void peal_topo_profile_finish(peal_fabric *fabric);
 /* Start-up between hosts, by RDMA or by sockets. */

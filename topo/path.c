@@ -117,6 +117,17 @@ static uint32_t port_of(const struct topo_at *at, const struct topo_nic *nic, in
     return leaving ? accel->tx : accel->rx;
 }
 
+/* Each rank has a core of its own for that. What was measured knows better. */
+static double sockets_gbs(const peal_fabric *fabric, const struct topo_nic *out,
+                          const struct topo_nic *in)
+{
+    uint32_t ranks = out->ranks < in->ranks ? out->ranks : in->ranks;
+
+    if (peal_topo_sockets_stated(&fabric->profile))
+        return 0;
+    return ranks * peal_topo_constant(TOPO_SOCKETS);
+}
+
 static void between(const peal_fabric *fabric, const struct topo_at *from, const struct topo_at *to,
                     struct topo_path *path)
 {
@@ -132,6 +143,7 @@ static void between(const peal_fabric *fabric, const struct topo_at *from, const
         return; /* refused when the cluster was read */
     path->mover = out->rdma && in->rdma ? PEAL_ENGINE_RDMA : PEAL_ENGINE_TCP;
     path->alpha_us = peal_topo_net_alpha(fabric, out->rdma && in->rdma) + out->latency_us;
+    path->sockets_gbs = sockets_gbs(fabric, out, in);
     if (!from->type->shared_memory)
         use_hops(&part, from, from->type->accel[from->index].out,
                  from->type->accel[from->index].outs);

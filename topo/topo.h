@@ -24,6 +24,8 @@ struct topo_path {
     double alpha_us;            /* start-up of one transfer over it, SM load/store or RDMA */
     double beta_gbs;            /* narrowest resource */
     double gap_us;              /* what each message costs its issuer and NIC, not overlapped */
+    double sockets_gbs;         /* between hosts: what the ranks of a NIC carry by sockets; 0: no
+                                   limit is known */
     int direct;                 /* loads and stores by an SM reach the other end */
     int multicast;              /* over one switch that multicasts and folds: use[0] is the way up
                                    to it, use[1] down from it */

@@ -7,12 +7,14 @@
 #include "fabric.h"
 
 #include "defaults.h"
+#include "network.h"
 
 #include <string.h>
 
 void peal_topo_profile_init(struct topo_profile *profile)
 {
     memset(profile, 0, sizeof *profile);
+    profile->net_alpha_us = -1;
     for (int c = 0; c < PEAL_LINK_CLASS_COUNT; c++) {
         profile->alpha_us[c] = peal_topo_class_alpha((peal_link_class)c);
         profile->gap_us[c] = peal_topo_class_gap((peal_link_class)c);
@@ -111,6 +113,8 @@ void peal_topo_profile_swap(struct topo_profile *profile, const peal_swap *swaps
             profile->beta_gbs[c] = swaps[i].beta_gbs;
         if (swaps[i].alpha_us < 0)
             continue;
+        if (c == PEAL_LINK_NET)
+            profile->net_alpha_us = swaps[i].alpha_us;
         profile->alpha_us[c] = swaps[i].alpha_us;
         profile->engine[c][own].alpha_us = -1;
     }
@@ -124,10 +128,35 @@ void peal_topo_profile_apply(const struct topo_profile *profile, struct topo_typ
     }
 }
 
+int peal_topo_sockets_stated(const struct topo_profile *profile)
+{
+    return profile->tcp_scaled || profile->beta_gbs[PEAL_LINK_NET] > 0;
+}
+
+/* One physical port may be listed several times. */
+static void count_senders(struct topo_type *type)
+{
+    uint32_t ranks = type->shared_memory ? type->ranks : type->accels;
+
+    for (uint32_t n = 0; n < type->nics; n++)
+        type->nic[n].ranks = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        int32_t nic = peal_topo_type_rank_nic(type, r);
+
+        for (uint32_t n = 0; nic >= 0 && n < type->nics; n++)
+            type->nic[n].ranks += type->nic[n].tx == type->nic[nic].tx;
+    }
+}
+
 void peal_topo_profile_finish(peal_fabric *fabric)
 {
     struct topo_profile *profile = &fabric->profile;
 
+    for (uint32_t t = 0; t < fabric->types; t++)
+        count_senders(&fabric->type[t]);
+    /* What was measured of a network that has no RDMA was measured by sockets. */
+    if (profile->net_alpha_us >= 0 && !profile->tcp_stated)
+        profile->engine[PEAL_LINK_NET][PEAL_ENGINE_TCP].alpha_us = profile->net_alpha_us;
     for (int c = 0; c < PEAL_LINK_CLASS_COUNT; c++) {
         double whole = 0;
 
@@ -170,6 +199,9 @@ void peal_topo_hop_cost(const peal_fabric *fabric, const struct topo_path *path,
         cost->alpha_us += path->alpha_us - peal_topo_net_alpha(fabric, 1); /* NIC and switches */
     if (cost->gap_us < path->gap_us)
         cost->gap_us = path->gap_us;
+    if (engine == PEAL_ENGINE_TCP && path->sockets_gbs > 0 &&
+        path->beta_gbs * cost->beta_scale > path->sockets_gbs)
+        cost->beta_scale = path->sockets_gbs / path->beta_gbs;
 }
 
 int peal_topo_rank_accelerates(const peal_fabric *fabric, uint32_t rank)

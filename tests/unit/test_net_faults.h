@@ -30,6 +30,7 @@
 #define COUNT 3000u
 #define CALLS 60u
 #define SECONDS_MAX 40 /* of one run, on a busy machine */
+#define PAUSE_MS 2400  /* more than the patience of that run */
 
 enum fault {
     F_NONE,
@@ -48,11 +49,13 @@ enum fault {
     F_ABORT,
     F_SHRINK,
     F_OPPOSITE,
+    F_PAUSE,
     F_KINDS
 };
 static const char *const fault_names[F_KINDS] = {
-    "none", "kill",       "stop",       "cut",    "truncated", "corrupted", "flipped", "strangers",
-    "slow", "other plan", "other call", "no shm", "no memory", "abort",     "shrink",  "opposite"};
+    "none",      "kill",      "stop",   "cut",        "truncated",  "corrupted",
+    "flipped",   "strangers", "slow",   "other plan", "other call", "no shm",
+    "no memory", "abort",     "shrink", "opposite",   "pause"};
 
 struct outcome {
     _Atomic uint32_t calls; /* done */
@@ -275,6 +278,8 @@ static void play_calls(struct play *play, peal_world *world, peal_comm *comm, ui
         int mine = rank == play->victim && call >= play->at;
         if (mine && (call == play->at || play->fault == F_SLOW))
             count = misbehave(play, world, comm, call);
+        if (play->fault == F_PAUSE && call == play->at && rank != play->victim)
+            nap(PAUSE_MS / 4 * 3); /* the victim waits, and is stopped meanwhile */
         if (one_call(o, comm, rank, RANKS, call, count) != PEAL_OK)
             return;
         atomic_fetch_add(&o->calls, 1);
@@ -449,14 +454,28 @@ static int all_over(const struct play *play)
     return 1;
 }
 
+/* Stopped for longer than anybody is patient, while the others were late: what the victim has
+ * waited for is there when it goes on. */
+static void pause_victim(pid_t pid)
+{
+    nap(PAUSE_MS / 8);
+    (void)kill(pid, SIGSTOP);
+    nap(PAUSE_MS);
+    (void)kill(pid, SIGCONT);
+}
+
 /* Kills or stops the victim in the midst of its calls. */
 static void strike(struct play *play, const pid_t *pids)
 {
     struct outcome *o = &play->outcome[play->victim];
-    if (!is_struck(play))
+    if (!is_struck(play) && play->fault != F_PAUSE)
         return;
     while (atomic_load(&o->calls) < play->at && !atomic_load(&o->ended))
         nap(1);
+    if (play->fault == F_PAUSE) {
+        pause_victim(pids[play->victim]);
+        return;
+    }
     struct timespec t = {0, (long)(next_random(play) % 2000000)};
     (void)nanosleep(&t, NULL);
     (void)kill(pids[play->victim], play->fault == F_STOP ? SIGSTOP : SIGKILL);
@@ -507,6 +526,7 @@ static int is_right(const struct play *play, uint32_t rank, const struct outcome
     switch (play->fault) {
     case F_NONE:
     case F_SLOW:
+    case F_PAUSE:
     case F_STRANGERS:
         return o->status == PEAL_OK && o->calls == CALLS;
     case F_KILL:
@@ -586,7 +606,9 @@ static int run_one(uint64_t seed, enum fault fault)
         (void)next_random(&play);
     play.victim = (uint32_t)(next_random(&play) % RANKS);
     play.at = 1 + (uint32_t)(next_random(&play) % (CALLS - 5));
-    play.timeout_ms = fault == F_STOP || fault == F_OPPOSITE || fault == F_NO_MEMORY ? 2000 : 15000;
+    play.timeout_ms =
+        fault == F_STOP || fault == F_OPPOSITE || fault == F_NO_MEMORY || fault == F_PAUSE ? 2000
+                                                                                           : 15000;
     play.port = pick_port();
     play.outcome = o;
     int right = 1, private_shm = own_shm(fault == F_NO_SHM ? 16384 : 64ul << 20);

@@ -738,6 +738,68 @@ START_TEST(test_calls)
 }
 END_TEST
 
+/* ---- calls that are only asked for, whose caller takes completions itself: the thread has ended
+ */
+
+static void *stand_in(void *user)
+{
+    struct rdma *rdma = user;
+    while (!atomic_load(&rdma->stop)) {
+        (void)rdma->transport.listen(&rdma->transport);
+        rt_sleep_us(100);
+    }
+    return NULL;
+}
+
+static void ask(struct member *self, peal_comm *comm, int32_t *in, int32_t *out, size_t count)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_pending *pending = NULL;
+    peal_call call = PEAL_CALL_INIT;
+    call.in = in;
+    call.out = out;
+    call.count = count;
+    call.dtype = PEAL_INT32;
+    for (size_t i = 0; i < count; i++)
+        in[i] = (int32_t)(i % 1000 * (self->rank + 1));
+    note(self, peal_pending_create(comm, &call, &diag, &pending), &diag);
+    note(self, peal_start(pending, &diag), &diag);
+    for (int done = 0; !done && self->status == PEAL_OK;)
+        note(self, peal_test(pending, &done, &diag), &diag);
+    for (size_t i = 0; i < count && self->status == PEAL_OK; i++)
+        self->wrong += out[i] != (int32_t)(i % 1000 * 10);
+    peal_pending_destroy(pending);
+}
+
+static void body_asked(struct member *self, peal_comm *comm)
+{
+    static const size_t counts[] = {1, 30, 4096, BIG, 2, 70000};
+    struct rdma *rdma = rdma_of(comm->far->transport);
+    int32_t *in = malloc(BIG * sizeof *in), *out = malloc(BIG * sizeof *out);
+    uint64_t one = 1;
+    atomic_store(&rdma->stop, 1);
+    (void)!write(rdma->wake, &one, sizeof one);
+    (void)pthread_join(rdma->thread, NULL);
+    atomic_store(&rdma->stop, 0);
+    for (uint32_t i = 0; i < 18 && self->status == PEAL_OK; i++)
+        ask(self, comm, in, out, counts[i % 6]);
+    (void)pthread_create(&rdma->thread, NULL, stand_in, rdma);
+    free(in);
+    free(out);
+}
+
+START_TEST(test_asked)
+{
+    struct member members[RANKS];
+    fake_begin(5);
+    fake.inline_bytes = 64;
+    struct member like = {.sockets = 2, .timeout_ms = 5000, .body = body_asked};
+    run_members(members, &like);
+    expect_all_right(members);
+    fake_end();
+}
+END_TEST
+
 /* ---- what stays with TCP */
 
 static void body_tcp(struct member *self, peal_comm *comm)
@@ -907,6 +969,7 @@ int main(void)
     tcase_add_unchecked_fixture(ranks, set_up, tear_down);
     tcase_add_checked_fixture(ranks, set_up_test, tear_down_test);
     tcase_add_loop_test(ranks, test_calls, 0, 4);
+    tcase_add_test(ranks, test_asked);
     tcase_add_loop_test(ranks, test_stays, 0, 4);
     tcase_add_loop_test(ranks, test_split, 0, 2);
     tcase_add_loop_test(ranks, test_breaks, 0, 6);

@@ -373,6 +373,34 @@ static int too_large(const struct child *child)
     return failed;
 }
 
+/* Who has closed all descriptors, and opened others, keeps those: a segment that was shown by a
+ * number is not hidden by that number alone. */
+START_TEST(descriptors_of_others_stay_open)
+{
+    static const uint64_t token[2] = {1, 2};
+    struct rt_layout layout;
+    struct rt_segment segment = {0};
+    peal_table *table = table_for(ctx, 2, TWOSHOT);
+    ck_assert_int_eq(rt_layout_make(table, 2, 4096, &layout, NULL), PEAL_OK);
+    if (rt_segment_seal(&layout, token, &segment)) {
+        int number = (int)segment.card.fd;
+        ck_assert_int_eq(dup2(STDERR_FILENO, number), number);
+        rt_segment_unlink(&segment);
+        ck_assert_int_eq(fcntl(number, F_GETFD), 0);
+        ck_assert_int_eq(close(number), 0);
+        rt_segment_unmap(&segment);
+    }
+    if (rt_segment_seal(&layout, token, &segment)) { /* its own is closed, once */
+        int number = (int)segment.card.fd;
+        rt_segment_unlink(&segment);
+        ck_assert_int_eq(fcntl(number, F_GETFD), -1);
+        rt_segment_unlink(&segment);
+        rt_segment_unmap(&segment);
+    }
+    peal_table_destroy(table);
+}
+END_TEST
+
 START_TEST(staging_takes_no_more_than_the_heap)
 {
     struct child child = {.ctx = ctx, .ranks = 2};
@@ -452,6 +480,7 @@ int main(void)
     tcase_add_test(tests, an_object_of_strangers_is_refused);
     tcase_add_test(tests, a_segment_is_not_cut);
     tcase_add_test(tests, objects_of_others_are_refused);
+    tcase_add_test(tests, descriptors_of_others_stay_open);
     tcase_add_test(tests, staging_takes_no_more_than_the_heap);
     tcase_add_test(tests, a_death_is_noticed_and_named);
     tcase_set_timeout(tests, 60);

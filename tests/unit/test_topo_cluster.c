@@ -380,10 +380,45 @@ START_TEST(sockets_are_tcp)
     ck_assert_int_eq(path.mover, PEAL_ENGINE_TCP);
     ck_assert(near(path.alpha_us, 30) && near(path.beta_gbs, 11.25));
     peal_topo_engine_cost(fabric, PEAL_LINK_NET, PEAL_ENGINE_TCP, &cost);
-    ck_assert(near(cost.alpha_us, 30) && near(cost.beta_scale, 0.7));
+    ck_assert(near(cost.alpha_us, 30) && near(cost.beta_scale, 1));
     peal_topo_path(fabric, 0, 1, &path);
     ck_assert_int_eq(path.link_class, PEAL_LINK_SHM);
     ck_assert(near(path.beta_gbs, 8) && path.direct);
+}
+END_TEST
+
+static struct topo_engine_cost socket_hop(const char *costs, const char *gbits)
+{
+    struct topo_path path;
+    struct topo_engine_cost cost;
+    char text[512];
+    (void)snprintf(text, sizeof text,
+                   "<peal version=\"1\">%s<host ranks=\"4\" count=\"2\"><nic name=\"e\" "
+                   "speed-gbits=\"%s\"/><nic name=\"f\" speed-gbits=\"%s\"/></host></peal>",
+                   costs, gbits, gbits);
+    made(text);
+    peal_topo_path(fabric, 1, 4, &path);
+    peal_topo_hop_cost(fabric, &path, PEAL_ENGINE_TCP, &cost);
+    return cost;
+}
+
+/* Sockets have what the NIC has, up to what the cores of its ranks carry; where the network was
+ * measured, that is what they have. */
+START_TEST(sockets_are_bounded_by_cores)
+{
+    static const char rdma[] = "<cost link=\"net\" engine=\"rdma\" alpha-us=\"12\"/>";
+    static const char net[] = "<cost link=\"net\" alpha-us=\"12\" beta-gbs=\"9\"/>";
+    static const char tcp[] = "<cost link=\"net\" engine=\"tcp\" alpha-us=\"21\" share=\"1\"/>";
+    ck_assert(near(socket_hop("", "10").beta_scale, 1));
+    uint64_t digest = about().digest;
+    (void)socket_hop("<cost link=\"net\" engine=\"tcp\" share=\"1\"/>", "10");
+    ck_assert_uint_ne(digest, about().digest);
+    ck_assert(near(socket_hop("", "100").beta_scale, 4 / 11.25)); /* two ranks a NIC */
+    ck_assert(near(socket_hop(rdma, "100").alpha_us, 30));
+    ck_assert(near(socket_hop(net, "100").alpha_us, 12));
+    ck_assert(near(socket_hop(net, "100").beta_scale, 1));
+    ck_assert(near(socket_hop(tcp, "100").alpha_us, 21));
+    ck_assert(near(socket_hop(tcp, "100").beta_scale, 1));
 }
 END_TEST
 
@@ -656,6 +691,7 @@ int main(void)
     tcase_add_test(tcase, rails_join_equal_nics);
     tcase_add_test(tcase, leaves_share_uplinks);
     tcase_add_test(tcase, sockets_are_tcp);
+    tcase_add_test(tcase, sockets_are_bounded_by_cores);
     tcase_add_test(tcase, switch_facts_are_kept);
     tcase_add_test(tcase, stated_costs_take_the_place_of_defaults);
     tcase_add_test(tcase, rates_of_one_memory);
