@@ -114,7 +114,7 @@ struct cu_uuid { /* CUuuid */
 #define CU_OP_WAIT_32 1
 #define CU_OP_WRITE_32 2
 #define CU_OP_WRITE_64 5
-#define CU_OPS_MAX 256u /* of one cuStreamBatchMemOp */
+#define CU_OPS_MAX 255u /* of one cuStreamBatchMemOp: fewer than 256, it says */
 struct cu_mem_op {
     int operation;
     cu_ptr address;

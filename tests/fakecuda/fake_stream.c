@@ -300,7 +300,7 @@ cu_result cuStreamBatchMemOp_v2(cu_handle stream, unsigned count, struct cu_mem_
     struct fake_op op = {.kind = FAKE_MEM_OPS, .count = count};
     if (!fake_setting("FAKECUDA_MEM_OPS", 1))
         return CU_NOT_SUPPORTED;
-    if (count == 0 || count > CU_OPS_MAX || flags)
+    if (count == 0 || count >= 256 || flags)
         return CU_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
         size_t bytes =
