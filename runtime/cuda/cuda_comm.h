@@ -37,6 +37,7 @@ struct cuda_block {
     enum cuda_kind kind;
     cu_ptr at;
     size_t bytes;
+    size_t align;  /* of its address; 0: as the driver likes */
     cu_ptr handle; /* VMM, */
     int types;     /* and as what it can be exported: CU_HANDLE_* */
 };

@@ -28,7 +28,7 @@ peal_status cuda_block_map(const struct peal_cuda *cuda, uint32_t device, struct
                            peal_diag *diag)
 {
     cu_ptr at = 0;
-    CUDA_TRY(cuda, diag, reserve, &at, block->bytes, 0, 0, 0);
+    CUDA_TRY(cuda, diag, reserve, &at, block->bytes, block->align, 0, 0);
     peal_status status = CUDA_DO(cuda, diag, map, at, block->bytes, 0, block->handle, 0);
     if (status != PEAL_OK) {
         (void)cuda->call.unreserve(at, block->bytes);

@@ -68,6 +68,7 @@ void fake_count_captures(int more); /* under way; with the lock held */
 
 /* ---- memory (fake_memory.c, fake_multicast.c) */
 #define FAKE_GRAIN (2ul << 20)
+#define FAKE_SWITCH_GRAIN (2 * FAKE_GRAIN) /* of multicast objects: unlike that of memory */
 #define FAKE_DEVICES 16u
 struct fake_handle { /* of cuMemCreate or cuMulticastCreate */
     uint32_t magic;

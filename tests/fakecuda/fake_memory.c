@@ -427,19 +427,33 @@ cu_result cuMemRelease(cu_ptr at)
     return CU_SUCCESS;
 }
 
+/* Aligned to that, and to no more. */
+static cu_ptr reserve(size_t bytes, size_t alignment)
+{
+    size_t room = bytes + 2 * alignment;
+    void *where = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (where == MAP_FAILED)
+        return 0;
+    cu_ptr first = (cu_ptr)(uintptr_t)where, end = first + room;
+    cu_ptr at = (first + alignment - 1) / alignment * alignment;
+    if (at % (2 * alignment) == 0)
+        at += alignment;
+    (void)munmap(where, (size_t)(at - first));
+    (void)munmap((void *)(uintptr_t)(at + bytes), (size_t)(end - at - bytes));
+    return at;
+}
+
 cu_result cuMemAddressReserve(cu_ptr *at, size_t bytes, size_t alignment, cu_ptr hint,
                               unsigned long long flags)
 {
     FAKE_CALL();
-    (void)alignment;
     (void)hint;
     (void)flags;
-    if (bytes % FAKE_GRAIN)
-        fake_misuse("cuMemAddressReserve of %zu bytes", bytes);
-    void *where = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (where == MAP_FAILED)
+    if (bytes % FAKE_GRAIN || alignment & (alignment - 1))
+        fake_misuse("cuMemAddressReserve of %zu bytes, aligned to %zu", bytes, alignment);
+    *at = reserve(bytes, alignment ? alignment : FAKE_GRAIN);
+    if (!*at)
         return CU_OUT_OF_MEMORY;
-    *at = (cu_ptr)(uintptr_t)where;
     (void)pthread_mutex_lock(&fake_lock);
     (void)add(RESERVED, *at, bytes, -1, -1);
     (void)pthread_mutex_unlock(&fake_lock);
@@ -480,6 +494,8 @@ cu_result cuMemMap(cu_ptr at, size_t bytes, size_t offset, cu_ptr from, unsigned
     unsigned i = find(at, 1u << RESERVED);
     if (i == RANGES || bytes > ranges[i].bytes || bytes > handle->bytes || offset || flags)
         fake_misuse("cuMemMap where nothing is reserved, or of more than there is");
+    if (at % (handle->object ? FAKE_SWITCH_GRAIN : FAKE_GRAIN))
+        fake_misuse("cuMemMap at %#llx, which is not of the granularity", at);
     if (handle->object)
         result = map_object(at, bytes, handle);
     else if (map_file(handle->fd, bytes, at))
