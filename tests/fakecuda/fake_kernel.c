@@ -142,8 +142,6 @@ static void fold(char *to, const char *from, uint32_t bytes, uint32_t op)
         FOLD(uint32_t, a + b);
     case DEV_BULK_ADD_U64:
         FOLD(uint64_t, a + b);
-    case DEV_BULK_ADD_F32:
-        FOLD(float, a + b);
     case DEV_BULK_ADD_F64:
         FOLD(double, a + b);
     case DEV_BULK_MIN_U32:
@@ -169,6 +167,8 @@ void dev_bulk_store(struct dev_thread *t, uint32_t stage, uint64_t dst, uint32_t
 {
     if (dst % 16 || bytes % 16)
         fake_misuse("a bulk store of %u bytes at %#llx", bytes, (unsigned long long)dst);
+    if (op == DEV_BULK_ADD_F32)
+        fake_misuse("a bulk sum of float32, of which memory makes subnormals zero");
     if (op == DEV_BULK_COPY)
         memcpy(DEV_AT(char, dst), stage_of(t, stage), bytes);
     else
