@@ -24,6 +24,8 @@ typedef void *cu_handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction, 
 #define CU_PEER_ACCESS_ALREADY_ENABLED 704
 #define CU_ALREADY_REGISTERED 712
 #define CU_NOT_READY 600
+#define CU_INVALID_IMAGE 200
+#define CU_NO_BINARY 209 /* CUDA_ERROR_NO_BINARY_FOR_GPU */
 #define CU_NOT_FOUND 500
 #define CU_INVALID_HANDLE 400
 #define CU_INVALID_CONTEXT 201
@@ -198,6 +200,7 @@ struct cu_copy_attributes {
     X(multicast_unbind, cuMulticastUnbind, (cu_ptr, cu_device, size_t, size_t))                    \
     X(multicast_granularity, cuMulticastGetGranularity,                                            \
       (size_t *, const struct cu_multicast_prop *, int))                                           \
+    X(function_load, cuFuncLoad, (cu_handle))                                                      \
     X(mem_ops, cuStreamBatchMemOp_v2, (cu_handle, unsigned, struct cu_mem_op *, unsigned))         \
     X(copies, cuMemcpyBatchAsync_v2,                                                               \
       (cu_ptr *, cu_ptr *, size_t *, size_t, struct cu_copy_attributes *, size_t *, size_t,        \

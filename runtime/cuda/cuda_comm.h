@@ -157,7 +157,7 @@ struct peal_cuda_comm {
     uint64_t port_bytes;
     cu_handle module;
     cu_handle kernel;
-    cu_handle work;   /* peal_dev_work, once it was asked for */
+    cu_handle work;   /* peal_dev_work */
     uint32_t threads; /* of a block */
     uint32_t shared_bytes;
     uint32_t most_lanes;

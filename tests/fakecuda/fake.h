@@ -162,6 +162,7 @@ struct fake_stream *fake_stream_new(struct fake_context *context);
 void fake_do(struct fake_op *op);
 cu_result fake_give(cu_handle stream, const struct fake_op *op);
 void fake_launch_kernel(const struct fake_op *op); /* fake_kernel.c */
+void fake_check_loaded(cu_handle function);
 
 /* ---- graphs (fake_graph.c) */
 /* Takes the operation where the stream is captured. With the lock held. */

@@ -326,6 +326,7 @@ cu_result cuLaunchKernel(cu_handle function, unsigned x, unsigned y, unsigned z,
     if (!function || y != 1 || z != 1 || threads_y != 1 || threads_z != 1 || threads % 32 ||
         threads == 0 || threads > 1024 || x == 0 || extra || *bytes > sizeof op.argument)
         fake_misuse("a launch of %u x %u x %u blocks of %u threads", x, y, z, threads);
+    fake_check_loaded(function);
     op.function = function;
     op.context = fake_current("cuLaunchKernel");
     memcpy(op.argument, arguments[0], *bytes);
