@@ -144,6 +144,19 @@ void cuda_block_free(const struct peal_cuda *cuda, struct cuda_block *block)
 
 /* ---- to and from other processes */
 
+/* Where the NVLink domain's service is not at work there are handles that nobody can show: beside a
+ * descriptor, it is without. */
+static peal_status export_fabric(const struct peal_cuda *cuda, const struct cuda_block *block,
+                                 struct cuda_export *to, peal_diag *diag)
+{
+    cu_result result = cuda->call.export_handle(to->handle, block->handle, CU_HANDLE_FABRIC, 0);
+    if (result == CU_SUCCESS || block->types == CU_HANDLE_FABRIC)
+        return cuda_check(cuda, result, "export_handle", diag);
+    memset(to->handle, 0, sizeof to->handle);
+    to->types &= ~(uint32_t)CU_HANDLE_FABRIC;
+    return PEAL_OK;
+}
+
 peal_status cuda_block_export(const struct peal_cuda *cuda, const struct cuda_block *block,
                               struct cuda_export *to, int *fd, peal_diag *diag)
 {
@@ -153,7 +166,7 @@ peal_status cuda_block_export(const struct peal_cuda *cuda, const struct cuda_bl
     to->bytes = block->bytes;
     *fd = -1;
     if (block->types & CU_HANDLE_FABRIC)
-        CUDA_TRY(cuda, diag, export_handle, to->handle, block->handle, CU_HANDLE_FABRIC, 0);
+        PEAL_TRY(export_fabric(cuda, block, to, diag));
     if (block->types & CU_HANDLE_FD)
         CUDA_TRY(cuda, diag, export_handle, fd, block->handle, CU_HANDLE_FD, 0);
     if (block->types)

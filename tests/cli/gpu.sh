@@ -162,6 +162,8 @@ launched() { # launched RANKS NAME=VALUE... -- OPTION...: one a host; all ranks'
 }
 launched 3 FAKECUDA_FABRIC=1 -- --group 0,8,16 -c allreduce,allgather -b 90K ||
     fail "ranks of three hosts, by fabric handles"
+launched 2 FAKECUDA_FABRIC=3 -- --group 0,8 -c allreduce -b 90K ||
+    fail "ranks of two hosts, whose fabric handles nobody can show"
 
 refused 'can be resident' LD_LIBRARY_PATH="$fake" FAKECUDA_DEVICES=1 FAKECUDA_SMS=1 -- \
     dgx-h100.xml -n 8 -b 64K

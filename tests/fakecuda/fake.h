@@ -10,8 +10,8 @@
  * (1), FAKECUDA_RDMA_ORDER (100: writes of NICs are seen in order by their device; 0: not),
  * FAKECUDA_FLUSH (0: memory operations cannot flush such writes), FAKECUDA_DELAY (0: streams dawdle
  * at random, from this seed), FAKECUDA_FABRIC (0; 1: fabric handles, 2: the device has them and
- * nobody is granted any), FAKECUDA_MULTICAST (0), FAKECUDA_STALL (0: none; this kernel of the
- * process begins half a second late).
+ * nobody is granted any, 3: they are granted and cannot be shown), FAKECUDA_MULTICAST (0),
+ * FAKECUDA_STALL (0: none; this kernel of the process begins half a second late).
  */
 #ifndef PEAL_TESTS_FAKE_H
 #define PEAL_TESTS_FAKE_H

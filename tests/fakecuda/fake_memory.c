@@ -406,7 +406,7 @@ cu_result cuMemCreate(cu_ptr *to, size_t bytes, const struct cu_mem_prop *prop,
         prop->location.type != CU_LOCATION_DEVICE)
         fake_misuse("cuMemCreate of %zu bytes: not of the granularity, or not on a device", bytes);
     fake_not_captured("cuMemCreate");
-    if (prop->handle_types & CU_HANDLE_FABRIC && fabric != 1)
+    if (prop->handle_types & CU_HANDLE_FABRIC && fabric != 1 && fabric != 3)
         return fabric ? CU_NOT_PERMITTED : CU_NOT_SUPPORTED;
     struct fake_handle like = {.fd = new_file(bytes, prop->location.id),
                                .bytes = bytes,
@@ -562,6 +562,8 @@ cu_result cuMemExportToShareableHandle(void *to, cu_ptr from, int type, unsigned
         return CU_NOT_SUPPORTED;
     if (!(handle->types & type))
         fake_misuse("cuMemExportToShareableHandle of a kind that it was not created for");
+    if (type == CU_HANDLE_FABRIC && fake_setting("FAKECUDA_FABRIC", 0) == 3)
+        return CU_NOT_SUPPORTED;
     if (type == CU_HANDLE_FABRIC) {
         struct fabric fabric = {FABRIC_MAGIC, (uint32_t)getpid(), handle->fd};
         memset(to, 0, sizeof(struct cu_fabric_handle));
