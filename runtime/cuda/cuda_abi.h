@@ -158,6 +158,7 @@ struct cu_copy_attributes {
     X(host_free, cuMemFreeHost, (void *))                                                          \
     X(host_device, cuMemHostGetDevicePointer_v2, (cu_ptr *, void *, unsigned))                     \
     X(copy, cuMemcpyAsync, (cu_ptr, cu_ptr, size_t, cu_handle))                                    \
+    X(copy_across, cuMemcpyPeerAsync, (cu_ptr, cu_handle, cu_ptr, cu_handle, size_t, cu_handle))   \
     X(set_bytes, cuMemsetD8Async, (cu_ptr, unsigned char, size_t, cu_handle))                      \
     X(ipc_get, cuIpcGetMemHandle, (struct cu_ipc_handle *, cu_ptr))                                \
     X(ipc_open, cuIpcOpenMemHandle_v2, (cu_ptr *, struct cu_ipc_handle, unsigned))                 \

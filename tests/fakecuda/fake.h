@@ -96,6 +96,8 @@ int fake_is_pinned(cu_ptr at);
 void fake_check_range(const char *what, cu_ptr at, size_t bytes);
 /* That a kernel of the device reaches it, if it is memory of this process's driver. */
 void fake_check_reach(const char *what, cu_ptr at, const struct fake_context *context);
+/* That a copy by the device reaches it: of plain memory the driver knows the way to each. */
+void fake_check_copied(const char *what, cu_ptr at, const struct fake_context *context);
 /* Where the nth rank's part of a multicast address is; 0: there is none. */
 cu_ptr fake_member(cu_ptr at, uint32_t nth);
 /* Sets bytes; gives memory back where they are zero. */
@@ -137,6 +139,7 @@ struct fake_op {
 };
 
 struct fake_event {
+    const struct fake_context *context;
     uint64_t recorded;
     uint64_t done;
     struct fake_graph *graph; /* last recorded in a capture: of which, */

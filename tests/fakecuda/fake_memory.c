@@ -108,6 +108,16 @@ void fake_check_range(const char *what, cu_ptr at, size_t bytes)
     (void)pthread_mutex_unlock(&fake_lock);
 }
 
+void fake_check_copied(const char *what, cu_ptr at, const struct fake_context *context)
+{
+    (void)pthread_mutex_lock(&fake_lock);
+    for (unsigned i = 0; i < RANGES; i++)
+        if (at >= ranges[i].at && at < ranges[i].at + ranges[i].bytes && ranges[i].kind == MAPPED &&
+            !(ranges[i].access & 1u << context->device))
+            fake_misuse("%s by device %d: %#llx is mapped for others", what, context->device, at);
+    (void)pthread_mutex_unlock(&fake_lock);
+}
+
 void fake_check_reach(const char *what, cu_ptr at, const struct fake_context *context)
 {
     (void)pthread_mutex_lock(&fake_lock);
