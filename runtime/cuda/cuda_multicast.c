@@ -48,10 +48,10 @@ peal_status cuda_group_check(const struct peal_cuda_comm *comm, const struct cud
                              "plans multicast by the NVLink switch: the device of rank %u has no "
                              "multicast memory; plan without, or set no_multicast",
                              r);
-        if (rt_is_far(comm->host, r) && !(cards[r].memory.types & CU_HANDLE_FABRIC))
+        if (comm->host->far && !(cards[r].memory.types & CU_HANDLE_FABRIC))
             return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
-                             "plans multicast by the NVLink switch: rank %u is on another host, "
-                             "and its driver grants no fabric handles; plan without, or set "
+                             "plans multicast by the NVLink switch: over hosts that takes fabric "
+                             "handles, which rank %u is not granted; plan without, or set "
                              "no_multicast",
                              r);
         for (uint32_t other = 0; other < r; other++)
