@@ -42,8 +42,10 @@ void cuda_there_free(struct peal_cuda_comm *comm, uint32_t rank)
             (void)call->event_destroy(peer->there[i].behind);
     if (peer->context && cuda_enter_to_free(comm->cuda, peer->context)) {
         for (unsigned i = 0; i < CUDA_ASKERS; i++) {
-            if (peer->there[i].stream)
+            if (peer->there[i].stream) { /* what was not joined is over before the memory is gone */
+                (void)call->stream_synchronize(peer->there[i].stream);
                 (void)call->stream_destroy(peer->there[i].stream);
+            }
             if (peer->there[i].done)
                 (void)call->event_destroy(peer->there[i].done);
         }
