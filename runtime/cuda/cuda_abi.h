@@ -24,6 +24,8 @@ typedef void *cu_handle; /* CUcontext, CUstream, CUevent, CUmodule, CUfunction, 
 #define CU_PEER_ACCESS_ALREADY_ENABLED 704
 #define CU_ALREADY_REGISTERED 712
 #define CU_NOT_READY 600
+#define CU_INVALID_IMAGE 200
+#define CU_NO_BINARY 209 /* CUDA_ERROR_NO_BINARY_FOR_GPU */
 #define CU_NOT_FOUND 500
 #define CU_INVALID_HANDLE 400
 #define CU_INVALID_CONTEXT 201
@@ -114,7 +116,7 @@ struct cu_uuid { /* CUuuid */
 #define CU_OP_WAIT_32 1
 #define CU_OP_WRITE_32 2
 #define CU_OP_WRITE_64 5
-#define CU_OPS_MAX 256u /* of one cuStreamBatchMemOp */
+#define CU_OPS_MAX 255u /* of one cuStreamBatchMemOp: fewer than 256, it says */
 struct cu_mem_op {
     int operation;
     cu_ptr address;
@@ -156,6 +158,7 @@ struct cu_copy_attributes {
     X(host_free, cuMemFreeHost, (void *))                                                          \
     X(host_device, cuMemHostGetDevicePointer_v2, (cu_ptr *, void *, unsigned))                     \
     X(copy, cuMemcpyAsync, (cu_ptr, cu_ptr, size_t, cu_handle))                                    \
+    X(copy_across, cuMemcpyPeerAsync, (cu_ptr, cu_handle, cu_ptr, cu_handle, size_t, cu_handle))   \
     X(set_bytes, cuMemsetD8Async, (cu_ptr, unsigned char, size_t, cu_handle))                      \
     X(ipc_get, cuIpcGetMemHandle, (struct cu_ipc_handle *, cu_ptr))                                \
     X(ipc_open, cuIpcOpenMemHandle_v2, (cu_ptr *, struct cu_ipc_handle, unsigned))                 \
@@ -198,6 +201,7 @@ struct cu_copy_attributes {
     X(multicast_unbind, cuMulticastUnbind, (cu_ptr, cu_device, size_t, size_t))                    \
     X(multicast_granularity, cuMulticastGetGranularity,                                            \
       (size_t *, const struct cu_multicast_prop *, int))                                           \
+    X(function_load, cuFuncLoad, (cu_handle))                                                      \
     X(mem_ops, cuStreamBatchMemOp_v2, (cu_handle, unsigned, struct cu_mem_op *, unsigned))         \
     X(copies, cuMemcpyBatchAsync_v2,                                                               \
       (cu_ptr *, cu_ptr *, size_t *, size_t, struct cu_copy_attributes *, size_t *, size_t,        \

@@ -37,6 +37,7 @@ struct cuda_block {
     enum cuda_kind kind;
     cu_ptr at;
     size_t bytes;
+    size_t align;  /* of its address; 0: as the driver likes */
     cu_ptr handle; /* VMM, */
     int types;     /* and as what it can be exported: CU_HANDLE_* */
 };
@@ -96,12 +97,24 @@ enum cuda_reach {
     CUDA_COPIES     /* or only the copies of its own device do */
 };
 
+/* Who may ask for something at a time, of a rank: its caller, and its service thread. */
+enum { CUDA_CALLER, CUDA_SERVICE, CUDA_ASKERS };
+
+/* CUDA_COPIES: a stream of the peer's device, and events by which another one waits for it
+ * (cuda_there.c). */
+struct cuda_there {
+    cu_handle stream;
+    cu_handle behind; /* of this rank's device */
+    cu_handle done;
+};
+
 struct cuda_peer {
     enum cuda_reach reach;
-    cu_ptr arena;       /* where this rank has it; 0: unreached */
-    int mine;           /* of this process: its addresses hold here, */
-    uint32_t device;    /* on this device */
-    cu_handle context;  /* and in this context, retained */
+    cu_ptr arena;      /* where this rank has it; 0: unreached */
+    int mine;          /* of this process: its addresses hold here, */
+    uint32_t device;   /* on this device */
+    cu_handle context; /* and in this context, retained */
+    struct cuda_there there[CUDA_ASKERS];
     uint64_t nic_arena; /* ibgda: what NICs call it */
     uint32_t nic_key;
     struct cuda_block block; /* imported, or the rank's own */
@@ -156,7 +169,7 @@ struct peal_cuda_comm {
     uint64_t port_bytes;
     cu_handle module;
     cu_handle kernel;
-    cu_handle work;   /* peal_dev_work, once it was asked for */
+    cu_handle work;   /* peal_dev_work */
     uint32_t threads; /* of a block */
     uint32_t shared_bytes;
     uint32_t most_lanes;
@@ -294,6 +307,39 @@ peal_status cuda_unstage(const struct peal_cuda_comm *comm, const struct rt_row 
                          const struct cuda_buffers *buffers, cu_handle stream, peal_diag *diag);
 /* Whether the bytes are of peal_cuda_mem_alloc. */
 int cuda_in_heap(const struct peal_cuda_comm *comm, uint64_t at, uint64_t bytes);
+
+/* ---- memory of a device that this rank's does not reach (cuda_there.c) */
+peal_status cuda_there_make(struct peal_cuda_comm *comm, uint32_t rank, uint32_t device,
+                            peal_diag *diag);
+void cuda_there_free(struct peal_cuda_comm *comm, uint32_t rank);
+int cuda_is_there(const struct peal_cuda_comm *comm, uint32_t rank);
+/* In the order of `stream`, of this rank's device, something in or out of `rank`'s memory: by that
+ * stream itself where it reaches it. */
+struct cuda_ask {
+    uint32_t rank;
+    uint32_t asker; /* CUDA_CALLER, CUDA_SERVICE */
+    cu_handle stream;
+};
+/* *stream: which does it, its context current until the end, which is to be called in any case. */
+peal_status cuda_there_begin(const struct peal_cuda_comm *comm, const struct cuda_ask *ask,
+                             cu_handle *stream, peal_diag *diag);
+peal_status cuda_there_end(const struct peal_cuda_comm *comm, const struct cuda_ask *ask,
+                           cu_handle stream, peal_status status, peal_diag *diag);
+peal_status cuda_there_ops(const struct peal_cuda_comm *comm, const struct cuda_ask *ask,
+                           struct cu_mem_op *ops, unsigned count, peal_diag *diag);
+/* Between the rank's memory and the host's. */
+peal_status cuda_there_copy(const struct peal_cuda_comm *comm, const struct cuda_ask *ask,
+                            cu_ptr to, cu_ptr from, size_t bytes, peal_diag *diag);
+/* From device to device: by the stream, of this rank's. */
+struct cuda_across {
+    cu_ptr to;
+    cu_ptr from;
+    size_t bytes;
+    uint32_t to_rank;
+    uint32_t from_rank;
+};
+peal_status cuda_there_across(const struct peal_cuda_comm *comm, const struct cuda_across *across,
+                              cu_handle stream, peal_diag *diag);
 
 /* ---- copies of one step (cuda_copies.c) */
 /* Adds one that does not depend on the others; when there are too many, the former are given to the

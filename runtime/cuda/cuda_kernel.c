@@ -50,13 +50,32 @@ static peal_status load_module(struct peal_cuda_comm *comm, peal_diag *diag)
         return peal_fail(
             diag, PEAL_ERR_UNSUPPORTED,
             "peal was built without device kernels (no nvcc); zero-SM calls need none");
-    return CUDA_DO(comm->cuda, diag, module_load, &comm->module, code ? code : "");
+    cu_result result = comm->cuda->call.module_load(&comm->module, code ? code : "");
+    if (result == CU_NO_BINARY || result == CU_INVALID_IMAGE)
+        return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                         "peal's kernels do not run on %s (compute capability %u.%u, driver "
+                         "%u.%u): they take 8.0, and a driver as new as the nvcc that made them; "
+                         "zero-SM calls need none",
+                         comm->about.name, comm->about.arch / 10, comm->about.arch % 10,
+                         comm->about.driver / 1000, comm->about.driver % 1000 / 10);
+    return cuda_check(comm->cuda, result, "module_load", diag);
+}
+
+/* Now: what a driver loads when it is first launched may wait until the device is idle, and a
+ * kernel that runs there may be waiting for that launch. */
+static peal_status find_function(const struct peal_cuda_comm *comm, const char *name,
+                                 cu_handle *function, peal_diag *diag)
+{
+    CUDA_TRY(comm->cuda, diag, module_function, function, comm->module, name);
+    return comm->cuda->call.function_load ? CUDA_DO(comm->cuda, diag, function_load, *function)
+                                          : PEAL_OK;
 }
 
 static peal_status load_code(struct peal_cuda_comm *comm, peal_diag *diag)
 {
     PEAL_TRY(load_module(comm, diag));
-    CUDA_TRY(comm->cuda, diag, module_function, &comm->kernel, comm->module, "peal_dev_kernel");
+    PEAL_TRY(find_function(comm, "peal_dev_kernel", &comm->kernel, diag));
+    PEAL_TRY(find_function(comm, "peal_dev_work", &comm->work, diag));
     comm->shared_bytes = comm->about.arch >= BULK_ARCH || comm->cuda->stand_in
                              ? (uint32_t)dev_shared_bytes(STAGES, STAGE_BYTES)
                              : 0;
@@ -189,7 +208,7 @@ static peal_status find_work(struct peal_cuda_comm *comm, peal_diag *diag)
         return PEAL_OK;
     if (!comm->module)
         PEAL_TRY(load_module(comm, diag));
-    return CUDA_DO(comm->cuda, diag, module_function, &comm->work, comm->module, "peal_dev_work");
+    return find_function(comm, "peal_dev_work", &comm->work, diag);
 }
 
 peal_status peal_cuda_work(peal_cuda_comm *comm, uint64_t tiles, void *stream, peal_diag *diag)

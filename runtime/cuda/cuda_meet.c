@@ -150,9 +150,11 @@ static peal_status reach(struct peal_cuda_comm *comm, const struct cuda_card *ca
         CUDA_TRY(comm->cuda, diag, can_access_peer, &can, (cu_device)comm->device,
                  (cu_device)device);
     peer->reach = can ? CUDA_DIRECT : CUDA_COPIES;
-    if (near && same_process(card, &cards[comm->rank]))
-        return reach_here(comm, card, rank, diag);
-    peal_status status = reach_there(comm, card, fd, device, peer, diag);
+    int here = near && same_process(card, &cards[comm->rank]);
+    peal_status status =
+        here ? reach_here(comm, card, rank, diag) : reach_there(comm, card, fd, device, peer, diag);
+    if (status == PEAL_OK && peer->reach == CUDA_COPIES)
+        status = cuda_there_make(comm, rank, device, diag);
     if (status == PEAL_OK || near || comm->params.share == PEAL_CUDA_SHARE_FABRIC)
         return status;
     peer->reach = CUDA_UNREACHED; /* by the network, too: it is of another NVLink domain */
@@ -329,9 +331,11 @@ peal_status cuda_agree(struct peal_cuda_comm *comm, peal_status status, peal_dia
 
 void cuda_part(struct peal_cuda_comm *comm, int entered)
 {
-    for (uint32_t r = 0; comm->peers && r < comm->nranks; r++)
+    for (uint32_t r = 0; comm->peers && r < comm->nranks; r++) {
+        cuda_there_free(comm, r);
         if (comm->peers[r].mine)
             cuda_arena_leave(comm, r);
         else if (entered)
             cuda_block_free(comm->cuda, &comm->peers[r].block);
+    }
 }

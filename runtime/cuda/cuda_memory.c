@@ -28,7 +28,7 @@ peal_status cuda_block_map(const struct peal_cuda *cuda, uint32_t device, struct
                            peal_diag *diag)
 {
     cu_ptr at = 0;
-    CUDA_TRY(cuda, diag, reserve, &at, block->bytes, 0, 0, 0);
+    CUDA_TRY(cuda, diag, reserve, &at, block->bytes, block->align, 0, 0);
     peal_status status = CUDA_DO(cuda, diag, map, at, block->bytes, 0, block->handle, 0);
     if (status != PEAL_OK) {
         (void)cuda->call.unreserve(at, block->bytes);
@@ -144,6 +144,19 @@ void cuda_block_free(const struct peal_cuda *cuda, struct cuda_block *block)
 
 /* ---- to and from other processes */
 
+/* Where the NVLink domain's service is not at work there are handles that nobody can show: beside a
+ * descriptor, it is without. */
+static peal_status export_fabric(const struct peal_cuda *cuda, const struct cuda_block *block,
+                                 struct cuda_export *to, peal_diag *diag)
+{
+    cu_result result = cuda->call.export_handle(to->handle, block->handle, CU_HANDLE_FABRIC, 0);
+    if (result == CU_SUCCESS || block->types == CU_HANDLE_FABRIC)
+        return cuda_check(cuda, result, "export_handle", diag);
+    memset(to->handle, 0, sizeof to->handle);
+    to->types &= ~(uint32_t)CU_HANDLE_FABRIC;
+    return PEAL_OK;
+}
+
 peal_status cuda_block_export(const struct peal_cuda *cuda, const struct cuda_block *block,
                               struct cuda_export *to, int *fd, peal_diag *diag)
 {
@@ -153,7 +166,7 @@ peal_status cuda_block_export(const struct peal_cuda *cuda, const struct cuda_bl
     to->bytes = block->bytes;
     *fd = -1;
     if (block->types & CU_HANDLE_FABRIC)
-        CUDA_TRY(cuda, diag, export_handle, to->handle, block->handle, CU_HANDLE_FABRIC, 0);
+        PEAL_TRY(export_fabric(cuda, block, to, diag));
     if (block->types & CU_HANDLE_FD)
         CUDA_TRY(cuda, diag, export_handle, fd, block->handle, CU_HANDLE_FD, 0);
     if (block->types)

@@ -48,6 +48,12 @@ peal_status cuda_group_check(const struct peal_cuda_comm *comm, const struct cud
                              "plans multicast by the NVLink switch: the device of rank %u has no "
                              "multicast memory; plan without, or set no_multicast",
                              r);
+        if (comm->host->far && !(cards[r].memory.types & CU_HANDLE_FABRIC))
+            return peal_fail(diag, PEAL_ERR_UNSUPPORTED,
+                             "plans multicast by the NVLink switch: over hosts that takes fabric "
+                             "handles, which rank %u is not granted; plan without, or set "
+                             "no_multicast",
+                             r);
         for (uint32_t other = 0; other < r; other++)
             PEAL_TRY(check_pair(cards, r, other, diag));
     }
@@ -55,13 +61,18 @@ peal_status cuda_group_check(const struct peal_cuda_comm *comm, const struct cud
     return PEAL_OK;
 }
 
+static struct cu_multicast_prop prop_of(const struct peal_cuda_comm *comm)
+{
+    return (struct cu_multicast_prop){.devices = comm->nranks,
+                                      .bytes = comm->arena.bytes,
+                                      .handle_types = (unsigned long long)comm->arena.types};
+}
+
 peal_status cuda_group_create(struct peal_cuda_comm *comm, struct cuda_export *to, int *fd,
                               peal_diag *diag)
 {
     struct cuda_block *block = &comm->multicast;
-    struct cu_multicast_prop prop = {.devices = comm->nranks,
-                                     .bytes = comm->arena.bytes,
-                                     .handle_types = (unsigned long long)comm->arena.types};
+    struct cu_multicast_prop prop = prop_of(comm);
     CUDA_TRY(comm->cuda, diag, multicast_create, &block->handle, &prop);
     block->kind = CUDA_VMM;
     block->types = comm->arena.types;
@@ -81,10 +92,12 @@ peal_status cuda_group_join(struct peal_cuda_comm *comm, const struct cuda_expor
 peal_status cuda_group_bind(struct peal_cuda_comm *comm, peal_diag *diag)
 {
     struct cuda_block *block = &comm->multicast;
+    struct cu_multicast_prop prop = prop_of(comm);
     CUDA_TRY(comm->cuda, diag, multicast_bind, block->handle, 0, comm->arena.handle, 0,
              comm->arena.bytes, 0);
     comm->bound = 1;
     atomic_store_explicit(&cuda_corner(comm->host, comm->rank)->bound, 1, memory_order_release);
+    CUDA_TRY(comm->cuda, diag, multicast_granularity, &block->align, &prop, CU_MULTICAST_MINIMUM);
     return cuda_block_map(comm->cuda, comm->device, block, diag);
 }
 

@@ -96,6 +96,11 @@ void cuda_orders_free(struct cuda_service *service, int entered)
 
 /* ---- places */
 
+static struct cuda_ask ask_for(const struct cuda_service *service, uint32_t rank, uint32_t stream)
+{
+    return (struct cuda_ask){rank, CUDA_SERVICE, service->stream[stream]};
+}
+
 /* What the order names of another rank. Buffers of a call are where that rank's board says, which
  * is device memory of its own: copied here first. */
 static peal_status read_board(struct cuda_service *service, uint32_t rank, struct dev_board *board,
@@ -103,8 +108,9 @@ static peal_status read_board(struct cuda_service *service, uint32_t rank, struc
 {
     struct peal_cuda_comm *comm = service->comm;
     char *here = service->bounce + 2 * CUDA_BOUNCE_BYTES; /* behind the two buffers */
-    CUDA_TRY(comm->cuda, diag, copy, (cu_ptr)(uintptr_t)here, comm->peers[rank].arena,
-             sizeof *board, service->stream[CUDA_UP]);
+    struct cuda_ask ask = ask_for(service, rank, CUDA_UP);
+    PEAL_TRY(cuda_there_copy(comm, &ask, (cu_ptr)(uintptr_t)here, comm->peers[rank].arena,
+                             sizeof *board, diag));
     CUDA_TRY(comm->cuda, diag, stream_synchronize, service->stream[CUDA_UP]);
     memcpy(board, here, sizeof *board);
     return PEAL_OK;
@@ -125,11 +131,12 @@ static peal_status resolve(struct cuda_service *service, uint8_t space, uint32_t
 
 /* ---- answers */
 
-static peal_status write_ops(struct cuda_service *service, uint32_t stream, unsigned count,
-                             peal_diag *diag)
+/* rank: in whose memory the words lie, or the own for the host's. */
+static peal_status write_ops(struct cuda_service *service, uint32_t rank, uint32_t stream,
+                             unsigned count, peal_diag *diag)
 {
-    return CUDA_DO(service->comm->cuda, diag, mem_ops, service->stream[stream], count, service->op,
-                   0);
+    struct cuda_ask ask = ask_for(service, rank, stream);
+    return cuda_there_ops(service->comm, &ask, service->op, count, diag);
 }
 
 static struct cu_mem_op write_op(int operation, cu_ptr at, uint64_t value)
@@ -153,28 +160,33 @@ static int is_staged(uint8_t engine)
 }
 
 /* The buffer of this turn is free once what was in it has gone up. */
-static peal_status stage_piece(struct cuda_service *service, cu_ptr to, cu_ptr from, size_t bytes,
+static peal_status stage_piece(struct cuda_service *service, const struct cuda_across *piece,
                                peal_diag *diag)
 {
     const struct peal_cuda *cuda = service->comm->cuda;
+    struct cuda_ask ask_down = ask_for(service, piece->from_rank, CUDA_DOWN);
+    struct cuda_ask ask_up = ask_for(service, piece->to_rank, CUDA_UP);
     unsigned turn = service->turn++ % 2;
     cu_ptr bounce = (cu_ptr)(uintptr_t)service->bounce + (cu_ptr)turn * CUDA_BOUNCE_BYTES;
     cu_handle down = service->stream[CUDA_DOWN], up = service->stream[CUDA_UP];
     CUDA_TRY(cuda, diag, stream_wait_event, down, service->up_done[turn], 0);
-    CUDA_TRY(cuda, diag, copy, bounce, from, bytes, down);
+    PEAL_TRY(cuda_there_copy(service->comm, &ask_down, bounce, piece->from, piece->bytes, diag));
     CUDA_TRY(cuda, diag, event_record, service->down_done[turn], down);
     CUDA_TRY(cuda, diag, stream_wait_event, up, service->down_done[turn], 0);
-    CUDA_TRY(cuda, diag, copy, to, bounce, bytes, up);
+    PEAL_TRY(cuda_there_copy(service->comm, &ask_up, piece->to, bounce, piece->bytes, diag));
     return CUDA_DO(cuda, diag, event_record, service->up_done[turn], up);
 }
 
-static peal_status stage(struct cuda_service *service, cu_ptr to, cu_ptr from, uint64_t bytes,
+static peal_status stage(struct cuda_service *service, const struct cuda_across *all,
                          peal_diag *diag)
 {
-    for (uint64_t at = 0; at < bytes; at += CUDA_BOUNCE_BYTES) {
-        uint64_t left = bytes - at;
-        size_t piece = left < CUDA_BOUNCE_BYTES ? (size_t)left : CUDA_BOUNCE_BYTES;
-        PEAL_TRY(stage_piece(service, to + at, from + at, piece, diag));
+    for (size_t at = 0; at < all->bytes; at += CUDA_BOUNCE_BYTES) {
+        struct cuda_across piece = *all;
+        size_t left = all->bytes - at;
+        piece.to += at;
+        piece.from += at;
+        piece.bytes = left < CUDA_BOUNCE_BYTES ? left : CUDA_BOUNCE_BYTES;
+        PEAL_TRY(stage_piece(service, &piece, diag));
     }
     return PEAL_OK;
 }
@@ -187,23 +199,24 @@ static peal_status end_transfer(struct cuda_service *service, uint32_t lane,
     service->carrier[lane][order->event] = stream;
     service->op[0] = answer(service, &port->freed[lane][order->event], order->number);
     service->op[1] = answer(service, &port->delivered[lane][order->event], order->number);
-    return write_ops(service, stream, 2, diag);
+    return write_ops(service, service->comm->rank, stream, 2, diag);
 }
 
 /* Within this host. */
 static peal_status move_near(struct cuda_service *service, uint32_t lane, uint32_t stream,
                              const struct dev_order *order, peal_diag *diag)
 {
-    const struct peal_cuda *cuda = service->comm->cuda;
-    cu_ptr from, to;
-    PEAL_TRY(resolve(service, order->src_space, order->src_rank, order->src, &from, diag));
-    PEAL_TRY(resolve(service, order->dst_space, order->dst_rank, order->dst, &to, diag));
-    if (!is_staged(order->engine))
-        return cuda_copies_add(cuda, &service->copies[lane], to, from, (size_t)order->bytes,
-                               service->stream[stream], diag);
-    if (!order->bytes || to == from)
-        return PEAL_OK;
-    return stage(service, to, from, order->bytes, diag);
+    const struct peal_cuda_comm *comm = service->comm;
+    struct cuda_across all = {
+        .bytes = (size_t)order->bytes, .to_rank = order->dst_rank, .from_rank = order->src_rank};
+    PEAL_TRY(resolve(service, order->src_space, order->src_rank, order->src, &all.from, diag));
+    PEAL_TRY(resolve(service, order->dst_space, order->dst_rank, order->dst, &all.to, diag));
+    if (is_staged(order->engine))
+        return all.to == all.from ? PEAL_OK : stage(service, &all, diag);
+    if (cuda_is_there(comm, all.to_rank) || cuda_is_there(comm, all.from_rank))
+        return cuda_there_across(comm, &all, service->stream[stream], diag);
+    return cuda_copies_add(comm->cuda, &service->copies[lane], all.to, all.from, all.bytes,
+                           service->stream[stream], diag);
 }
 
 static peal_status do_move(struct cuda_service *service, uint32_t lane,
@@ -271,7 +284,7 @@ static peal_status do_signal(struct cuda_service *service, uint32_t lane,
     service->op[0] =
         write_op(CU_OP_WRITE_64, comm->peers[order->dst_rank].arena + order->dst, word);
     service->op[1] = answer(service, raised_word(comm, order->sem), order->count);
-    return write_ops(service, stream, 2, diag);
+    return write_ops(service, order->dst_rank, stream, 2, diag);
 }
 
 /* The signal behind it follows no event, and so takes the same stream. */
@@ -285,7 +298,7 @@ static peal_status do_store(struct cuda_service *service, uint32_t lane,
     }
     service->op[0] =
         write_op(CU_OP_WRITE_64, comm->peers[order->dst_rank].arena + order->dst, order->src);
-    return write_ops(service, stream_of_signal(service, lane, order), 1, diag);
+    return write_ops(service, order->dst_rank, stream_of_signal(service, lane, order), 1, diag);
 }
 
 /* ---- taking */

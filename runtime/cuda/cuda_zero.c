@@ -145,12 +145,22 @@ static cu_ptr own_cell(const struct peal_cuda_comm *comm, uint32_t producer, uin
     return comm->arena.at + cuda_zero_cell(comm, producer, number);
 }
 
+static peal_status write_there(struct zero_call *call, uint32_t rank, cu_ptr at, uint32_t value)
+{
+    struct cuda_ask ask = {rank, CUDA_CALLER, call->now};
+    struct cu_mem_op op = {.operation = CU_OP_WRITE_32, .address = at, .value = value};
+    PEAL_TRY(flush(call));
+    return cuda_there_ops(call->comm, &ask, &op, 1, call->diag);
+}
+
 static peal_status write_cell(struct zero_call *call, uint32_t rank, uint32_t number,
                               uint32_t value)
 {
     const struct peal_cuda_comm *comm = call->comm;
     uint64_t offset = cuda_zero_cell(comm, comm->rank, number);
     struct cuda_line *line = cuda_line_of(comm->far, rank);
+    if (!line && cuda_is_there(comm, rank))
+        return write_there(call, rank, comm->peers[rank].arena + offset, value);
     if (!line)
         return add(call, CU_OP_WRITE_32, comm->peers[rank].arena + offset, value);
     return give(call, &(struct cuda_zero_order){
@@ -288,14 +298,19 @@ struct piece {
     uint64_t offset; /* in the message */
     uint64_t bytes;
     cu_ptr from;
+    uint32_t rank; /* whose that is */
 };
 
 static peal_status copy(struct zero_call *call, const struct rt_operand *to,
                         const struct piece *piece)
 {
     cu_ptr at = operand_at(call, to, piece->trip, piece->offset);
+    const struct cuda_across across = {at, piece->from, (size_t)piece->bytes, to->rank,
+                                       piece->rank};
     if (call->comm->nops) /* in front of it */
         PEAL_TRY(flush(call));
+    if (cuda_is_there(call->comm, to->rank) || cuda_is_there(call->comm, piece->rank))
+        return cuda_there_across(call->comm, &across, call->now, call->diag);
     return cuda_copies_add(call->comm->cuda, &call->comm->copies, at, piece->from,
                            (size_t)piece->bytes, call->now, call->diag);
 }
@@ -321,7 +336,7 @@ static peal_status move_part(struct zero_call *call, const struct rt_step *step,
 {
     const struct rt_operand *operand = call->row->operands + step->operands;
     for (uint32_t nth = 0; nth <= step->more; nth++, operand += step->nsrc + step->ndst) {
-        struct piece piece = {.trip = trip};
+        struct piece piece = {.trip = trip, .rank = operand[0].rank};
         piece.bytes = tile_of(call->row, step, nth, trip, &piece.offset);
         piece.from = operand_at(call, &operand[0], trip, piece.offset);
         for (uint32_t i = 0; i < step->ndst; i++) {

@@ -19,7 +19,7 @@ enum dev_bulk_op {
     DEV_BULK_COPY,
     DEV_BULK_ADD_U32,
     DEV_BULK_ADD_U64,
-    DEV_BULK_ADD_F32,
+    DEV_BULK_ADD_F32, /* the switch's: of bulk copies it would be another sum */
     DEV_BULK_ADD_F64,
     DEV_BULK_MIN_U32,
     DEV_BULK_MAX_U32,
@@ -101,8 +101,6 @@ DEV_FN void dev_bulk_store(struct dev_thread *t, uint32_t stage, uint64_t dst, u
         DEV_BULK_REDUCE("add.u32");
     case DEV_BULK_ADD_U64:
         DEV_BULK_REDUCE("add.u64");
-    case DEV_BULK_ADD_F32:
-        DEV_BULK_REDUCE("add.f32");
     case DEV_BULK_ADD_F64:
         DEV_BULK_REDUCE("add.f64");
     case DEV_BULK_MIN_U32:

@@ -33,11 +33,13 @@ DEV_FN int dev_bulk_piece(struct dev_thread *t, const struct dev_fold *f, uint64
 }
 
 /* A fold into one destination that is the first source, where memory computes the same bits:
- * float16 and bfloat16 it would round in another way. 0: it cannot. */
+ * float16 and bfloat16 it would round in another way, and of float32 it makes subnormals zero. Of
+ * this rank's memory alone: in another device's only NVLink folds. 0: it cannot. */
 DEV_FN int dev_bulk_fold(struct dev_thread *t, const struct dev_fold *f, uint64_t bytes)
 {
     uint32_t own, op = dev_memory_op(t->block->call.dtype, f->op);
     if (!dev_can_bulk(t) || f->nsrc != 2 || f->ndst != 1 || f->divisor || op == DEV_BULK_COPY ||
+        op == DEV_BULK_ADD_F32 || f->operands[f->nsrc].rank != t->block->rank.rank ||
         t->block->dst[0] != t->block->src[0])
         return 0;
     uint32_t misaligned = dev_misaligned(t, f, &own);

@@ -171,10 +171,11 @@ DEV_FN void dev_min32(uint32_t *at, uint32_t value)
     asm volatile("red.relaxed.gpu.global.min.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
 }
 
-/* 0: it was 0, and is 1. */
+/* 0: it was 0, and is 1. Among lanes of a rank, also where it lies in memory of the host, of which
+ * a bus need have no atomics. */
 DEV_FN uint32_t dev_claim32(uint32_t *at)
 {
-    return atomicCAS_system(at, 0u, 1u);
+    return atomicCAS(at, 0u, 1u);
 }
 
 /* ---- the block */

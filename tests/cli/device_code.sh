@@ -43,7 +43,7 @@ need cp.async.bulk.shared::cluster.global.mbarrier
 need cp.async.bulk.global.shared::cta.bulk_group
 need mbarrier.arrive.expect_tx
 need mbarrier.try_wait.parity
-need cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32
+need cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f64
 need cp.reduce.async.bulk.global.shared::cta.bulk_group.min.s64
 need multimem.ld_reduce
 need multimem.st

@@ -88,6 +88,8 @@ right -- dgx-h100.xml -n 3 -c allgather,alltoall -b 300K -e nvlink=tma
 right -- cluster-h100-2.xml --group 0,1,8,9 -c allreduce,alltoall -b 200K
 right FAKECUDA_PEER=0 -- cluster-h100-16.xml --group 0,8,16 -c allreduce,allgather -b 3M
 right FAKECUDA_PEER=0 -- cluster-h100-16.xml --group 0,8,16 -c alltoallv -b 90K --procs
+right FAKECUDA_PEER=0 -- dgx-h100.xml -n 3 -c allgather,alltoall --zero-sm -b 60K --registered -i 2
+right FAKECUDA_PEER=0 FAKECUDA_VMM=0 -- cluster-h100-16.xml --group 0,8 -c allreduce -b 60K
 refused 'does not reach' LD_LIBRARY_PATH="$fake" FAKECUDA_PEER=0 -- pcie-8gpu.xml -n 4 -b 1M
 
 # ---- multicast and folds by a switch, which needs a device a rank
@@ -162,6 +164,8 @@ launched() { # launched RANKS NAME=VALUE... -- OPTION...: one a host; all ranks'
 }
 launched 3 FAKECUDA_FABRIC=1 -- --group 0,8,16 -c allreduce,allgather -b 90K ||
     fail "ranks of three hosts, by fabric handles"
+launched 2 FAKECUDA_FABRIC=3 -- --group 0,8 -c allreduce -b 90K ||
+    fail "ranks of two hosts, whose fabric handles nobody can show"
 
 refused 'can be resident' LD_LIBRARY_PATH="$fake" FAKECUDA_DEVICES=1 FAKECUDA_SMS=1 -- \
     dgx-h100.xml -n 8 -b 64K

@@ -91,6 +91,11 @@ for engine in tma ce; do
     checked "$engine, types and operations" "$topology" -n 2 -c allreduce,reduce-scatter -b 300000 \
         -d $types --op all -e nvlink=$engine --max-sms 8
 done
+# All streams by one channel, as some programs have it: what a kernel waits for is behind the kernel.
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+checked "ce, one connection" "$topology" -n 2 -c allgather,alltoall -b $sizes -e nvlink=ce --max-sms 8
+checked "ce, no SM, one connection" "$topology" -n 2 -c allgather,alltoall -b $sizes --zero-sm
+unset CUDA_DEVICE_MAX_CONNECTIONS
 checked "staged in the place of rdma" "$network" --group 0,1,8,9 -c all -b 1000000 --max-sms 8
 
 # Ranks of two hosts, told apart by name, all on this device: what goes between them goes by TCP.

@@ -10,8 +10,8 @@
  * (1), FAKECUDA_RDMA_ORDER (100: writes of NICs are seen in order by their device; 0: not),
  * FAKECUDA_FLUSH (0: memory operations cannot flush such writes), FAKECUDA_DELAY (0: streams dawdle
  * at random, from this seed), FAKECUDA_FABRIC (0; 1: fabric handles, 2: the device has them and
- * nobody is granted any), FAKECUDA_MULTICAST (0), FAKECUDA_STALL (0: none; this kernel of the
- * process begins half a second late).
+ * nobody is granted any, 3: they are granted and cannot be shown), FAKECUDA_MULTICAST (0),
+ * FAKECUDA_STALL (0: none; this kernel of the process begins half a second late).
  */
 #ifndef PEAL_TESTS_FAKE_H
 #define PEAL_TESTS_FAKE_H
@@ -68,6 +68,7 @@ void fake_count_captures(int more); /* under way; with the lock held */
 
 /* ---- memory (fake_memory.c, fake_multicast.c) */
 #define FAKE_GRAIN (2ul << 20)
+#define FAKE_SWITCH_GRAIN (2 * FAKE_GRAIN) /* of multicast objects: unlike that of memory */
 #define FAKE_DEVICES 16u
 struct fake_handle { /* of cuMemCreate or cuMulticastCreate */
     uint32_t magic;
@@ -95,6 +96,8 @@ int fake_is_pinned(cu_ptr at);
 void fake_check_range(const char *what, cu_ptr at, size_t bytes);
 /* That a kernel of the device reaches it, if it is memory of this process's driver. */
 void fake_check_reach(const char *what, cu_ptr at, const struct fake_context *context);
+/* That a copy by the device reaches it: of plain memory the driver knows the way to each. */
+void fake_check_copied(const char *what, cu_ptr at, const struct fake_context *context);
 /* Where the nth rank's part of a multicast address is; 0: there is none. */
 cu_ptr fake_member(cu_ptr at, uint32_t nth);
 /* Sets bytes; gives memory back where they are zero. */
@@ -136,6 +139,7 @@ struct fake_op {
 };
 
 struct fake_event {
+    const struct fake_context *context;
     uint64_t recorded;
     uint64_t done;
     struct fake_graph *graph; /* last recorded in a capture: of which, */
@@ -161,6 +165,7 @@ struct fake_stream *fake_stream_new(struct fake_context *context);
 void fake_do(struct fake_op *op);
 cu_result fake_give(cu_handle stream, const struct fake_op *op);
 void fake_launch_kernel(const struct fake_op *op); /* fake_kernel.c */
+void fake_check_loaded(cu_handle function);
 
 /* ---- graphs (fake_graph.c) */
 /* Takes the operation where the stream is captured. With the lock held. */

@@ -193,8 +193,10 @@ cu_result cuCtxEnablePeerAccess(cu_handle context, unsigned flags)
     FAKE_CALL();
     struct fake_context *own = fake_current("cuCtxEnablePeerAccess");
     fake_not_captured("cuCtxEnablePeerAccess");
-    if (context == own || flags || !fake_setting("FAKECUDA_PEER", 1))
-        fake_misuse("peer access of device %d to itself, or where there is none", own->device);
+    if (context == own || flags)
+        fake_misuse("peer access of device %d to itself", own->device);
+    if (!fake_setting("FAKECUDA_PEER", 1))
+        return CU_PEER_ACCESS_UNSUPPORTED;
     uint32_t bit = 1u << ((struct fake_context *)context)->device;
     return __atomic_fetch_or(&own->peers, bit, __ATOMIC_RELAXED) & bit
                ? CU_PEER_ACCESS_ALREADY_ENABLED

@@ -17,6 +17,7 @@
 /* Functions: what their argument takes. */
 static const size_t interpreter = sizeof(struct dev_call);
 static const size_t work = sizeof(struct dev_work);
+static int loaded_kernel, loaded_work;
 
 cu_result cuModuleLoadData(cu_handle *module, const void *image)
 {
@@ -48,6 +49,21 @@ cu_result cuModuleGetFunction(cu_handle *function, cu_handle module, const char 
         return CU_NOT_FOUND;
     *function = (void *)(uintptr_t)known;
     return CU_SUCCESS;
+}
+
+cu_result cuFuncLoad(cu_handle function)
+{
+    FAKE_CALL();
+    (void)fake_current("cuFuncLoad");
+    __atomic_store_n(function == &work ? &loaded_work : &loaded_kernel, 1, __ATOMIC_RELAXED);
+    return function ? CU_SUCCESS : CU_INVALID_VALUE;
+}
+
+/* A driver would load it now, and wait for what runs on the device. */
+void fake_check_loaded(cu_handle function)
+{
+    if (!__atomic_load_n(function == &work ? &loaded_work : &loaded_kernel, __ATOMIC_RELAXED))
+        fake_misuse("a launch of a function that was not loaded");
 }
 
 cu_result cuFuncSetAttribute(cu_handle function, int attribute, int value)
@@ -142,8 +158,6 @@ static void fold(char *to, const char *from, uint32_t bytes, uint32_t op)
         FOLD(uint32_t, a + b);
     case DEV_BULK_ADD_U64:
         FOLD(uint64_t, a + b);
-    case DEV_BULK_ADD_F32:
-        FOLD(float, a + b);
     case DEV_BULK_ADD_F64:
         FOLD(double, a + b);
     case DEV_BULK_MIN_U32:
@@ -169,6 +183,8 @@ void dev_bulk_store(struct dev_thread *t, uint32_t stage, uint64_t dst, uint32_t
 {
     if (dst % 16 || bytes % 16)
         fake_misuse("a bulk store of %u bytes at %#llx", bytes, (unsigned long long)dst);
+    if (op == DEV_BULK_ADD_F32)
+        fake_misuse("a bulk sum of float32, of which memory makes subnormals zero");
     if (op == DEV_BULK_COPY)
         memcpy(DEV_AT(char, dst), stage_of(t, stage), bytes);
     else

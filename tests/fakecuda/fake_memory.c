@@ -108,6 +108,16 @@ void fake_check_range(const char *what, cu_ptr at, size_t bytes)
     (void)pthread_mutex_unlock(&fake_lock);
 }
 
+void fake_check_copied(const char *what, cu_ptr at, const struct fake_context *context)
+{
+    (void)pthread_mutex_lock(&fake_lock);
+    for (unsigned i = 0; i < RANGES; i++)
+        if (at >= ranges[i].at && at < ranges[i].at + ranges[i].bytes && ranges[i].kind == MAPPED &&
+            !(ranges[i].access & 1u << context->device))
+            fake_misuse("%s by device %d: %#llx is mapped for others", what, context->device, at);
+    (void)pthread_mutex_unlock(&fake_lock);
+}
+
 void fake_check_reach(const char *what, cu_ptr at, const struct fake_context *context)
 {
     (void)pthread_mutex_lock(&fake_lock);
@@ -406,7 +416,7 @@ cu_result cuMemCreate(cu_ptr *to, size_t bytes, const struct cu_mem_prop *prop,
         prop->location.type != CU_LOCATION_DEVICE)
         fake_misuse("cuMemCreate of %zu bytes: not of the granularity, or not on a device", bytes);
     fake_not_captured("cuMemCreate");
-    if (prop->handle_types & CU_HANDLE_FABRIC && fabric != 1)
+    if (prop->handle_types & CU_HANDLE_FABRIC && fabric != 1 && fabric != 3)
         return fabric ? CU_NOT_PERMITTED : CU_NOT_SUPPORTED;
     struct fake_handle like = {.fd = new_file(bytes, prop->location.id),
                                .bytes = bytes,
@@ -427,19 +437,33 @@ cu_result cuMemRelease(cu_ptr at)
     return CU_SUCCESS;
 }
 
+/* Aligned to that, and to no more. */
+static cu_ptr reserve(size_t bytes, size_t alignment)
+{
+    size_t room = bytes + 2 * alignment;
+    void *where = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (where == MAP_FAILED)
+        return 0;
+    cu_ptr first = (cu_ptr)(uintptr_t)where, end = first + room;
+    cu_ptr at = (first + alignment - 1) / alignment * alignment;
+    if (at % (2 * alignment) == 0)
+        at += alignment;
+    (void)munmap(where, (size_t)(at - first));
+    (void)munmap((void *)(uintptr_t)(at + bytes), (size_t)(end - at - bytes));
+    return at;
+}
+
 cu_result cuMemAddressReserve(cu_ptr *at, size_t bytes, size_t alignment, cu_ptr hint,
                               unsigned long long flags)
 {
     FAKE_CALL();
-    (void)alignment;
     (void)hint;
     (void)flags;
-    if (bytes % FAKE_GRAIN)
-        fake_misuse("cuMemAddressReserve of %zu bytes", bytes);
-    void *where = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (where == MAP_FAILED)
+    if (bytes % FAKE_GRAIN || alignment & (alignment - 1))
+        fake_misuse("cuMemAddressReserve of %zu bytes, aligned to %zu", bytes, alignment);
+    *at = reserve(bytes, alignment ? alignment : FAKE_GRAIN);
+    if (!*at)
         return CU_OUT_OF_MEMORY;
-    *at = (cu_ptr)(uintptr_t)where;
     (void)pthread_mutex_lock(&fake_lock);
     (void)add(RESERVED, *at, bytes, -1, -1);
     (void)pthread_mutex_unlock(&fake_lock);
@@ -480,6 +504,8 @@ cu_result cuMemMap(cu_ptr at, size_t bytes, size_t offset, cu_ptr from, unsigned
     unsigned i = find(at, 1u << RESERVED);
     if (i == RANGES || bytes > ranges[i].bytes || bytes > handle->bytes || offset || flags)
         fake_misuse("cuMemMap where nothing is reserved, or of more than there is");
+    if (at % (handle->object ? FAKE_SWITCH_GRAIN : FAKE_GRAIN))
+        fake_misuse("cuMemMap at %#llx, which is not of the granularity", at);
     if (handle->object)
         result = map_object(at, bytes, handle);
     else if (map_file(handle->fd, bytes, at))
@@ -546,6 +572,8 @@ cu_result cuMemExportToShareableHandle(void *to, cu_ptr from, int type, unsigned
         return CU_NOT_SUPPORTED;
     if (!(handle->types & type))
         fake_misuse("cuMemExportToShareableHandle of a kind that it was not created for");
+    if (type == CU_HANDLE_FABRIC && fake_setting("FAKECUDA_FABRIC", 0) == 3)
+        return CU_NOT_SUPPORTED;
     if (type == CU_HANDLE_FABRIC) {
         struct fabric fabric = {FABRIC_MAGIC, (uint32_t)getpid(), handle->fd};
         memset(to, 0, sizeof(struct cu_fabric_handle));

@@ -116,7 +116,7 @@ cu_result cuMulticastGetGranularity(size_t *bytes, const struct cu_multicast_pro
         return CU_NOT_SUPPORTED;
     if (option != CU_MULTICAST_MINIMUM || prop->flags)
         return CU_INVALID_VALUE;
-    *bytes = 2 * FAKE_GRAIN; /* unlike that of memory */
+    *bytes = FAKE_SWITCH_GRAIN;
     return CU_SUCCESS;
 }
 
@@ -125,7 +125,7 @@ cu_result cuMulticastCreate(cu_ptr *to, const struct cu_multicast_prop *prop)
     FAKE_CALL();
     if (!has_it())
         return CU_NOT_SUPPORTED;
-    if (prop->devices == 0 || prop->devices > FAKE_DEVICES || prop->bytes % (2 * FAKE_GRAIN) ||
+    if (prop->devices == 0 || prop->devices > FAKE_DEVICES || prop->bytes % FAKE_SWITCH_GRAIN ||
         prop->bytes == 0 || prop->flags)
         fake_misuse("cuMulticastCreate of %zu bytes for %u devices", prop->bytes, prop->devices);
     int fd = memfd_create(FILE_NAME, MFD_CLOEXEC);
@@ -169,7 +169,7 @@ cu_result cuMulticastBindMem(cu_ptr at, size_t offset, cu_ptr memory, size_t fro
     struct fake_object *object = object_of("cuMulticastBindMem", at);
     const struct fake_handle *handle = fake_handle_of("cuMulticastBindMem", memory);
     fake_object_complete("cuMulticastBindMem", object);
-    if (offset || from || flags || bytes % (2 * FAKE_GRAIN) || bytes > object->bytes ||
+    if (offset || from || flags || bytes % FAKE_SWITCH_GRAIN || bytes > object->bytes ||
         bytes > handle->bytes || handle->object || !(object->added & 1u << handle->device))
         fake_misuse("cuMulticastBindMem of %zu bytes of device %d", bytes, handle->device);
     struct member *member = &object->members[handle->device];

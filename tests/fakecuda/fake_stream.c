@@ -234,9 +234,24 @@ cu_result cuMemcpyAsync(cu_ptr to, cu_ptr from, size_t bytes, cu_handle stream)
 {
     FAKE_CALL();
     struct fake_op op = {.kind = FAKE_COPY, .to = to, .from = from, .bytes = bytes};
+    const struct fake_context *context = fake_current("cuMemcpyAsync");
     fake_check_range("a copy from", from, bytes);
     fake_check_range("a copy to", to, bytes);
+    fake_check_copied("a copy from", from, context);
+    fake_check_copied("a copy to", to, context);
     return give("cuMemcpyAsync", stream, &op);
+}
+
+cu_result cuMemcpyPeerAsync(cu_ptr to, cu_handle there, cu_ptr from, cu_handle here, size_t bytes,
+                            cu_handle stream)
+{
+    FAKE_CALL();
+    struct fake_op op = {.kind = FAKE_COPY, .to = to, .from = from, .bytes = bytes};
+    fake_check_range("a copy from", from, bytes);
+    fake_check_range("a copy to", to, bytes);
+    fake_check_copied("a copy from", from, here);
+    fake_check_copied("a copy to", to, there);
+    return give("cuMemcpyPeerAsync", stream, &op);
 }
 
 /* One that another of the batch reads or writes would have to come before or behind it. */
@@ -268,6 +283,8 @@ cu_result cuMemcpyBatchAsync_v2(cu_ptr *to, cu_ptr *from, size_t *bytes, size_t 
     for (unsigned i = 0; i < op.count; i++) {
         fake_check_range("a copy from", from[i], bytes[i]);
         fake_check_range("a copy to", to[i], bytes[i]);
+        fake_check_copied("a copy from", from[i], fake_current("cuMemcpyBatchAsync"));
+        fake_check_copied("a copy to", to[i], fake_current("cuMemcpyBatchAsync"));
         op.ops[i].address = to[i];
         op.ops[i].alias = from[i];
         op.ops[i].value = bytes[i];
@@ -300,7 +317,7 @@ cu_result cuStreamBatchMemOp_v2(cu_handle stream, unsigned count, struct cu_mem_
     struct fake_op op = {.kind = FAKE_MEM_OPS, .count = count};
     if (!fake_setting("FAKECUDA_MEM_OPS", 1))
         return CU_NOT_SUPPORTED;
-    if (count == 0 || count > CU_OPS_MAX || flags)
+    if (count == 0 || count >= 256 || flags)
         return CU_INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) {
         size_t bytes =
@@ -311,6 +328,7 @@ cu_result cuStreamBatchMemOp_v2(cu_handle stream, unsigned count, struct cu_mem_
             fake_misuse("a memory operation at %#llx, with flags %#x", ops[i].address,
                         ops[i].flags);
         fake_check_range("a memory operation", ops[i].address, bytes);
+        fake_check_reach("a memory operation", ops[i].address, fake_current("cuStreamBatchMemOp"));
     }
     memcpy(op.ops, ops, count * sizeof *ops);
     return give("cuStreamBatchMemOp", stream, &op);
@@ -326,6 +344,7 @@ cu_result cuLaunchKernel(cu_handle function, unsigned x, unsigned y, unsigned z,
     if (!function || y != 1 || z != 1 || threads_y != 1 || threads_z != 1 || threads % 32 ||
         threads == 0 || threads > 1024 || x == 0 || extra || *bytes > sizeof op.argument)
         fake_misuse("a launch of %u x %u x %u blocks of %u threads", x, y, z, threads);
+    fake_check_loaded(function);
     op.function = function;
     op.context = fake_current("cuLaunchKernel");
     memcpy(op.argument, arguments[0], *bytes);
@@ -404,9 +423,9 @@ cu_result cuEventCreate(cu_handle *handle, unsigned flags)
     FAKE_CALL();
     struct fake_event *event = calloc(1, sizeof *event);
     (void)flags;
-    (void)fake_current("cuEventCreate");
     if (!event)
         return CU_OUT_OF_MEMORY;
+    event->context = fake_current("cuEventCreate");
     event->magic = EVENT_MAGIC;
     fake_hold(FAKE_EVENTS, 1);
     *handle = event;
@@ -427,6 +446,8 @@ cu_result cuEventRecord(cu_handle handle, cu_handle to)
     FAKE_CALL();
     struct fake_event *event = event_of("cuEventRecord", handle);
     struct fake_stream *stream = stream_of("cuEventRecord", to);
+    if (event->context != stream->context)
+        fake_misuse("cuEventRecord of another device's event");
     (void)pthread_mutex_lock(&fake_lock);
     event->graph = NULL;
     if (stream->capture) {

@@ -175,10 +175,6 @@ static inline void emu_fold_back(struct emu_bulk *bulk)
         memcpy(&a, to + i, 8);
         memcpy(&b, bulk->bounce + i, 8);
         switch (bulk->op) {
-        case DEV_BULK_ADD_F32:
-            a.f32[0] += b.f32[0];
-            a.f32[1] += b.f32[1];
-            break;
         case DEV_BULK_ADD_F64:
             a.f64[0] += b.f64[0];
             break;
@@ -269,6 +265,18 @@ static inline void emu_check_bulk(const struct emu_thread *t, uint64_t address, 
         emu_complain(t->block->rank->world, "a bulk copy is not aligned to 16 bytes");
 }
 
+/* Memory makes float32's subnormals zero, and what is another device's need not fold. */
+static inline void emu_check_reduction(struct dev_thread *t, uint64_t address, uint32_t op)
+{
+    const struct dev_block *b = t->block;
+    struct emu_world *world = emu_of(t)->block->rank->world;
+    if (op == DEV_BULK_ADD_F32)
+        emu_complain(world, "a bulk sum of float32");
+    for (uint32_t r = 0; op != DEV_BULK_COPY && r < b->rank.nranks; r++)
+        if (r != b->rank.rank && address - b->peers[r].arena < b->layout->total)
+            emu_complain(world, "a bulk reduction in another rank's memory");
+}
+
 void dev_barrier_init(struct dev_thread *t, uint32_t stage)
 {
     emu_of(t)->block->barriers[stage] = (struct emu_barrier){.pending = 1};
@@ -303,6 +311,7 @@ void dev_bulk_store(struct dev_thread *t, uint32_t stage, uint64_t dst, uint32_t
     struct emu_thread *self = emu_of(t);
     struct emu_bulk *bulk = emu_bulk_new(self);
     emu_check_bulk(self, dst, bytes);
+    emu_check_reduction(t, dst, op);
     bulk->store = 1;
     bulk->src = emu_stage(self, stage);
     bulk->dst = dst;

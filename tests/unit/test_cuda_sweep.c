@@ -205,6 +205,17 @@ START_TEST(test_sweep_switch)
 }
 END_TEST
 
+/* Devices that do not reach each other's memory: streams of the others. */
+START_TEST(test_sweep_apart)
+{
+    struct sweep sweep;
+    (void)setenv("FAKECUDA_PEER", "0", 1);
+    begin(&sweep, PEAL_CUDA_SHARE_FD);
+    sweep.table = plan_for(ctx, PEAL_ALLGATHER, "direct", 1);
+    sweep_all(&sweep, 3);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cuda sweep");
@@ -212,6 +223,7 @@ int main(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_loop_test(tests, test_sweep, 0, 4);
     tcase_add_loop_test(tests, test_sweep_switch, 0, 2);
+    tcase_add_test(tests, test_sweep_apart);
     suite_add_tcase(suite, tests);
     return run_suite(suite, CK_FORK_GETENV);
 }

@@ -282,6 +282,44 @@ START_TEST(eight_bits_are_added_in_float)
 }
 END_TEST
 
+/* A sum into its own first source, which memory could make, if it did not take subnormals for 0. */
+START_TEST(subnormals_are_added)
+{
+#define INTO(own, other, link)                                                                     \
+    "rank " own " host 0 lane body put c0: in[0] -> r" other ".s0[0]@" link " sm signal r" other   \
+    ".0 sm wait r" other ".0 reduce c0: in[0] s0[0] -> out[0] sm final "
+    static const char text[] =
+        "peal-table 1 plan allreduce ranks 2 bytes 0..6000 algorithm into channels 1 chunks 1 "
+        "semaphores 1 region scratch width 1 depth 1 slot 6256 "
+        "link r0 -> r1 shm direct link r1 -> r0 shm direct " INTO("0", "1", "1")
+            INTO("1", "0", "2");
+    struct coll_call c = {.collective = PEAL_ALLREDUCE, .ranks = 2, .count = 1000, .in_place = 1};
+    struct device_memory *memory = device_memory_make(HALF);
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_table *table = NULL;
+    ck_assert_msg(peal_table_assemble(ctx, text, sizeof text - 1, "into", &diag, &table) == PEAL_OK,
+                  "%s", diag.text);
+    struct emu_world *world = emu_create(ctx, table, 1, 5);
+    for (uint32_t r = 0; r < 2; r++) {
+        device_fill(world, &c, r, 0, memory);
+        float *in = DEV_AT(float, memory->call[r][0].in);
+        for (uint32_t i = 0; i < 1000; i++)
+            in[i] = ldexpf((float)(i + r), -149);
+        world->ranks[r].calls = memory->call[r];
+        world->ranks[r].ncalls = 1;
+    }
+    const char *problem = emu_run(world, DEVICE_LIMIT_MS);
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < 2000; i++)
+        wrong += DEV_AT(const float, memory->call[i % 2][0].out)[i / 2] !=
+                 ldexpf((float)(i / 2 * 2 + 1), -149);
+    ck_assert_msg(!problem && wrong == 0, "%s; %u wrong", problem ? problem : "", wrong);
+    device_memory_free(memory);
+    emu_destroy(world);
+    peal_table_destroy(table);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("device");
@@ -290,6 +328,7 @@ int main(void)
     tcase_add_loop_test(tests, plans_are_right, 0, SETUPS);
     tcase_add_test(tests, engines_mix_in_one_schedule);
     tcase_add_test(tests, eight_bits_round_once);
+    tcase_add_test(tests, subnormals_are_added);
     tcase_add_loop_test(tests, eight_bits_are_added_in_float, 0, 4);
     tcase_set_timeout(tests, 280);
     suite_add_tcase(suite, tests);
