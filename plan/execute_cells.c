@@ -148,13 +148,27 @@ void peal_execute_free_cells(struct machine *m)
         peal_verify_values_free(&m->values);
 }
 
+/* Which of the listed blocks it is, one of which it is. */
+static uint32_t listed_before(const struct held_cells *to, uint32_t block)
+{
+    uint32_t low = 0, high = to->held.blocks;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (to->listed[middle] <= block)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 struct cell *peal_execute_user_cell(const struct machine *m, uint32_t rank, uint8_t buffer,
                                     uint32_t chunk, uint32_t trip)
 {
     const struct held_cells *to = &m->held[m->held[2 * rank + (buffer == PLAN_BUF_OUT)].store];
     uint32_t block = chunk / m->per_block;
-    uint32_t index = to->listed ? peal_plan_held_before(m->plan, rank, buffer, block)
-                                : (block - to->held.first) / to->held.stride;
+    uint32_t index =
+        to->listed ? listed_before(to, block) : (block - to->held.first) / to->held.stride;
     uint64_t place = to->before[index] + (uint64_t)(m->dense[chunk] - m->of_block[block]);
     return &m->cells[to->first + place * m->trips + trip];
 }
