@@ -106,9 +106,11 @@ peal_status peal_execute_make_cells(struct machine *m)
     if (!m->region_slot || !m->held || !m->slot_first)
         return PEAL_ERR_MEMORY;
     for (uint32_t i = 0; i < plan->nregions; i++) {
+        const struct plan_region *region = &plan->regions[i];
+        uint32_t depth = region->depth < m->trips ? region->depth : m->trips; /* that are reached */
         m->region_slot[i] = m->slots;
         if (peal_execute_in_part(m, m->run->parts->of_region[i]))
-            m->slots += (uint64_t)plan->regions[i].width * plan->regions[i].depth;
+            m->slots += (uint64_t)region->width * depth;
     }
     for (uint32_t r = 0; r < plan->nranks; r++)
         PEAL_TRY(hold_rank(m, r));
