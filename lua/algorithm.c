@@ -64,6 +64,7 @@ static uint32_t read_ranks(lua_State *L, int index, const char *what, uint32_t *
 /* A misspelt word would otherwise be as if it were not there. */
 static void check_words(lua_State *L, int index, const char *const *words)
 {
+    peal_sandbox_charge_walk(L);
     lua_pushnil(L);
     while (lua_next(L, index)) {
         const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";

@@ -54,7 +54,15 @@ static void push_STRING(lua_State *L, const char *value)
 #define INFO_PATH FABRIC_INFO(path, peal_fabric_path(o->session->fabric, o->index, o->other, &info))
 #define INFO_STEP const struct policy_step *v = peal_steps_step(L, o)
 #define INFO_REQUEST const peal_request *v = o->session->view->request
-#define INFO_CANDIDATE const struct policy_facts *v = facts_of(o)
+#define INFO_CANDIDATE                                                                             \
+    peal_object_current(L, o);                                                                     \
+    const struct policy_facts *v = facts_of(o)
+
+void peal_object_current(lua_State *L, const struct object *candidate)
+{
+    if (candidate->other != candidate->session->numbering)
+        peal_lua_error(L, "this candidate was shown before some were dropped, and is gone");
+}
 
 static const struct policy_facts *facts_of(const struct object *o)
 {
@@ -183,6 +191,7 @@ static int candidate_engine(lua_State *L)
     const struct object *o = self(L, OBJECT_CANDIDATE);
     peal_link_class class;
     int found = 0;
+    peal_object_current(L, o);
     if (peal_link_class_parse(peal_arg_string(L, 2, NULL), &class) != PEAL_OK)
         peal_arg_error(L, 2, "no such class of links");
     uint32_t engines = facts_of(o)->row.move_engines[class];
@@ -203,6 +212,7 @@ static int candidate_time(lua_State *L)
 {
     const struct object *o = self(L, OBJECT_CANDIDATE);
     lua_Integer bytes = peal_arg_integer(L, 2);
+    peal_object_current(L, o);
     if (bytes < 0 || bytes > (lua_Integer)1 << 46)
         peal_arg_error(L, 2, "a size is below 64 TiB");
     peal_sandbox_charge(L, 16);
@@ -300,7 +310,8 @@ static int object_set(lua_State *L)
 static int object_equal(lua_State *L)
 {
     const struct object *a = lua_touserdata(L, 1), *b = lua_touserdata(L, 2);
-    int alike = a && b && lua_rawlen(L, 1) == sizeof *a && lua_rawlen(L, 2) == sizeof *b;
+    int alike = a && b && lua_getmetatable(L, 1) && lua_getmetatable(L, 2);
+    alike = alike && lua_rawequal(L, -1, -2); /* of one kind */
     lua_pushboolean(L, alike && a->index == b->index && a->other == b->other);
     return 1;
 }

@@ -72,7 +72,7 @@ static void push_context(lua_State *L)
 
 static void push_candidate(lua_State *L, const struct call *call, uint32_t index)
 {
-    peal_object_push(L, call->session, OBJECT_CANDIDATE, index, 0);
+    peal_object_push(L, call->session, OBJECT_CANDIDATE, index, call->session->numbering);
 }
 
 /* ---- loading ------------------------------------------------------------------------- */
@@ -254,6 +254,7 @@ static int drop_by_function(lua_State *L, const struct call *call)
 
 static void check_list_keys(lua_State *L)
 {
+    peal_sandbox_charge_walk(L);
     lua_pushnil(L);
     while (lua_next(L, -2)) {
         const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL;
@@ -306,6 +307,7 @@ static peal_status hook_candidates(void *opaque, uint8_t *dropped, peal_diag *di
             PEAL_TRY(call_hook(&call, run_candidates, diag));
     }
     session->facts_index = UINT32_MAX; /* they are numbered anew */
+    session->numbering++;
     return PEAL_OK;
 }
 
@@ -434,6 +436,8 @@ static int run_choose(lua_State *L)
     if (lua_isnil(L, -1))
         return 0;
     const struct object *candidate = peal_object_at(L, -1, OBJECT_CANDIDATE);
+    if (candidate)
+        peal_object_current(L, candidate);
     if (candidate)
         call->index = candidate->index;
     else if (lua_type(L, -1) == LUA_TTABLE)

@@ -42,6 +42,7 @@ struct session {
     struct policy_facts facts;
     uint32_t facts_index;
     uint64_t facts_bytes;
+    uint32_t numbering; /* how often candidates have been numbered: what was shown before is gone */
     peal_status refused; /* what the planner said to the request under way */
     uint64_t sizes[POLICY_SIZES];
     uint32_t nsizes;
@@ -63,13 +64,15 @@ struct object {
     struct session *session;
     uint32_t index;
     uint32_t other; /* of a path, its other end; of a list, the kind of its elements; of a step, its
-                       program */
+                       program; of a candidate, the numbering it is of */
 };
 
 #define OBJECT_UNITS 8u /* what one costs who is handed it */
 void peal_object_push(lua_State *L, struct session *session, enum object_kind kind, uint32_t index,
                       uint32_t other);
 struct object *peal_object_at(lua_State *L, int index, enum object_kind kind); /* NULL: is none */
+/* Raises an error where the candidate was shown before candidates were numbered anew. */
+void peal_object_current(lua_State *L, const struct object *candidate);
 /* Steps of the plan that is checked (object_steps.c). */
 int peal_steps_list(lua_State *L); /* plan:steps(rank) */
 int peal_steps_peers(lua_State *L);

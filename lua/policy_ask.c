@@ -43,6 +43,7 @@ static void read_engines(lua_State *L, peal_request *ask)
 {
     if (lua_type(L, -1) != LUA_TTABLE)
         peal_lua_error(L, "engine is a table such as {nvlink = \"tma\"}");
+    peal_sandbox_charge_walk(L);
     lua_pushnil(L);
     while (lua_next(L, -2)) {
         peal_link_class class;
@@ -144,6 +145,7 @@ void peal_ask_read(lua_State *L, int index, const struct session *session, struc
 {
     *ask = (struct ask){PEAL_REQUEST_INIT, 0, NULL};
     index = lua_absindex(L, index);
+    peal_sandbox_charge_walk(L);
     lua_pushnil(L);
     while (lua_next(L, index)) {
         const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL;

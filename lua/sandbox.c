@@ -4,13 +4,14 @@
 
 #include <string.h>
 
-#define HOOK_EVERY 256   /* instructions */
-#define CALL_UNITS 12    /* what a call costs beyond its instruction */
-#define BLOCK_UNITS 30   /* what a block costs to make, and to collect */
-#define BYTES_A_UNIT 3   /* of a block: written, and read by the collector */
-#define REFUSED_A_UNIT 4 /* bytes held: a refusal makes the collector walk them all */
-#define STRING_A_UNIT 64 /* bytes that an instruction goes through */
-#define NODES_A_UNIT 12  /* keys */
+#define HOOK_EVERY 256    /* instructions */
+#define CALL_UNITS 12     /* what a call costs beyond its instruction */
+#define BLOCK_UNITS 30    /* what a block costs to make, and to collect */
+#define BYTES_A_UNIT 3    /* of a block: written, and read by the collector */
+#define REFUSED_A_UNIT 4  /* bytes held: a refusal makes the collector walk them all */
+#define STRING_A_UNIT 64  /* bytes that an instruction goes through */
+#define NODES_A_UNIT 12   /* keys */
+#define WALKED_A_UNIT 128 /* bytes of a table that are looked at */
 
 /* Before each block: its true size. Lua takes it for granted that shrinking cannot fail, which a
  * host's allocator may see differently. */
@@ -161,6 +162,11 @@ void peal_sandbox_charge(lua_State *L, uint64_t units)
     struct sandbox *box = peal_sandbox_of(L);
     box->left = units > (uint64_t)INT64_MAX / 2 ? -1 : box->left - (int64_t)units;
     peal_box_check(L);
+}
+
+void peal_sandbox_charge_walk(lua_State *L)
+{
+    peal_sandbox_charge(L, peal_sandbox_of(L)->biggest / WALKED_A_UNIT);
 }
 
 void peal_sandbox_settle(lua_State *L, uint64_t left, uint64_t units)

@@ -63,6 +63,8 @@ void peal_sandbox_blame(lua_State *L);
 /* Takes units off the budget; raises an error, which no script can catch, when it is spent.
  * Every loop in C over something whose length a script decides charges for it. */
 void peal_sandbox_charge(lua_State *L, uint64_t units);
+/* For a walk by lua_next, which looks at every place of a table, also the empty ones. */
+void peal_sandbox_charge_walk(lua_State *L);
 /* For what a script is handed, which costs it less than what it makes: `units` of what was left
  * before instead of all that was charged since. */
 void peal_sandbox_settle(lua_State *L, uint64_t left, uint64_t units);

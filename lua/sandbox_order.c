@@ -38,18 +38,12 @@ static int is_before(lua_State *L, int a, int b)
     return order ? order < 0 : bytes_a < bytes_b;
 }
 
-/* A look at every place of a table, also the empty ones. */
-static void charge_walk(lua_State *L)
-{
-    peal_sandbox_charge(L, peal_sandbox_of(L)->biggest / 128);
-}
-
 /* next(t, key): of the keys behind `key` the first. */
 static int order_next(lua_State *L)
 {
     peal_arg_type(L, 1, LUA_TTABLE);
     lua_settop(L, 2);
-    charge_walk(L);
+    peal_sandbox_charge_walk(L);
     lua_pushnil(L); /* 3: the best so far */
     lua_pushnil(L);
     while (lua_next(L, 1)) {
@@ -131,7 +125,7 @@ int peal_box_pairs(lua_State *L)
     }
     peal_arg_type(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
-    charge_walk(L);
+    peal_sandbox_charge_walk(L);
     lua_pushvalue(L, 1);
     push_keys(L);
     lua_pushinteger(L, 1);

@@ -24,6 +24,7 @@ struct assembler {
     struct peal_plan *plan;  /* at hand */
     struct asm_places steps; /* of all its ranks, in order */
     struct asm_places ranks;
+    struct asm_places places; /* of the plans */
     size_t plan_at;
     uint32_t rank;
     uint32_t seen; /* settings of the plan or rank, as bits */
@@ -771,7 +772,7 @@ static peal_status read_plan(struct assembler *as)
                                     (size_t)as->nplans + 1, sizeof *as->plans, WIRE_ROWS_MAX)));
     as->plans[as->nplans++] = as->plan;
     as->plan = NULL;
-    return PEAL_OK;
+    return remember(as, &as->places, as->plan_at);
 }
 
 static peal_status read_header(struct asm_source *in)
@@ -808,7 +809,11 @@ static peal_status make_table(struct assembler *as, peal_table **table_out)
     for (uint32_t i = 0; i < table->nrows; i++)
         table->rows[i].plan = as->plans[i];
     as->nplans = 0;
-    peal_status status = peal_table_check_rows(table, as->in.name, as->in.diag);
+    peal_diag diag = PEAL_DIAG_INIT;
+    uint32_t row = 0;
+    peal_status status = peal_table_check_rows(table, NULL, &row, &diag);
+    if (status != PEAL_OK)
+        status = peal_asm_fail(&as->in, status, as->places.at[row], diag.text);
     if (status != PEAL_OK) {
         peal_table_destroy(table);
         return status;
@@ -828,6 +833,7 @@ static void release(struct assembler *as)
     peal_free(ctx, as->plans, as->plans_capacity * sizeof(struct peal_plan *));
     peal_free(ctx, as->steps.at, as->steps.capacity * sizeof *as->steps.at);
     peal_free(ctx, as->ranks.at, as->ranks.capacity * sizeof *as->ranks.at);
+    peal_free(ctx, as->places.at, as->places.capacity * sizeof *as->places.at);
 }
 
 peal_status peal_table_assemble(peal_ctx *ctx, const char *text, size_t bytes, const char *name,

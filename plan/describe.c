@@ -53,6 +53,17 @@ static double chunk_bytes(const struct peal_plan *plan, uint32_t chunk)
     return block * plan->weights[chunk] / sum;
 }
 
+/* Of all chunks of the step's span. A span of a few bytes may name millions of equal chunks. */
+static double span_bytes(const struct peal_plan *plan, const struct plan_step *step)
+{
+    double bytes = 0;
+    if (!plan->weights)
+        return chunk_bytes(plan, step->chunk) * ((double)step->more + 1);
+    for (uint32_t k = 0; k <= step->more; k++)
+        bytes += chunk_bytes(plan, step->chunk + k * step->stride);
+    return bytes;
+}
+
 /* 1: the step is a message to another host. */
 static int crosses(const struct peal_plan *plan, const struct plan_rank *rank,
                    const struct plan_step *step)
@@ -78,8 +89,7 @@ static void describe_messages(const struct peal_plan *plan, peal_row_info *info)
             if (!crosses(plan, rank, step))
                 continue;
             messages += trips;
-            for (uint32_t k = 0; k <= step->more; k++)
-                bytes += chunk_bytes(plan, step->chunk + k * step->stride);
+            bytes += span_bytes(plan, step);
         }
         if (messages <= info->net_messages)
             continue;

@@ -106,9 +106,11 @@ peal_status peal_execute_make_cells(struct machine *m)
     if (!m->region_slot || !m->held || !m->slot_first)
         return PEAL_ERR_MEMORY;
     for (uint32_t i = 0; i < plan->nregions; i++) {
+        const struct plan_region *region = &plan->regions[i];
+        uint32_t depth = region->depth < m->trips ? region->depth : m->trips; /* that are reached */
         m->region_slot[i] = m->slots;
         if (peal_execute_in_part(m, m->run->parts->of_region[i]))
-            m->slots += (uint64_t)plan->regions[i].width * plan->regions[i].depth;
+            m->slots += (uint64_t)region->width * depth;
     }
     for (uint32_t r = 0; r < plan->nranks; r++)
         PEAL_TRY(hold_rank(m, r));
@@ -148,13 +150,27 @@ void peal_execute_free_cells(struct machine *m)
         peal_verify_values_free(&m->values);
 }
 
+/* Which of the listed blocks it is, one of which it is. */
+static uint32_t listed_before(const struct held_cells *to, uint32_t block)
+{
+    uint32_t low = 0, high = to->held.blocks;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (to->listed[middle] <= block)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 struct cell *peal_execute_user_cell(const struct machine *m, uint32_t rank, uint8_t buffer,
                                     uint32_t chunk, uint32_t trip)
 {
     const struct held_cells *to = &m->held[m->held[2 * rank + (buffer == PLAN_BUF_OUT)].store];
     uint32_t block = chunk / m->per_block;
-    uint32_t index = to->listed ? peal_plan_held_before(m->plan, rank, buffer, block)
-                                : (block - to->held.first) / to->held.stride;
+    uint32_t index =
+        to->listed ? listed_before(to, block) : (block - to->held.first) / to->held.stride;
     uint64_t place = to->before[index] + (uint64_t)(m->dense[chunk] - m->of_block[block]);
     return &m->cells[to->first + place * m->trips + trip];
 }

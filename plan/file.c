@@ -56,7 +56,7 @@ peal_status peal_table_save(const peal_table *table, peal_write_fn write, void *
 {
     if (!table || !write)
         return peal_fail(diag, PEAL_ERR_ARG, "a table and a writer are needed");
-    PEAL_TRY(peal_table_check_rows(table, NULL, diag));
+    PEAL_TRY(peal_table_check_rows(table, NULL, NULL, diag));
     struct peal_buf out;
     peal_buf_init(&out, table->ctx, WIRE_FILE_BYTES_MAX);
     peal_status status = encode_table(table, &out);
@@ -125,7 +125,7 @@ static peal_status load_rows(const struct file *file, peal_table *table)
     if (load32(file->data + 12) != (uint32_t)table->rows[0].plan->collective)
         return broken(file, PEAL_ERR_INPUT,
                       "the header names another collective than the first plan");
-    PEAL_TRY(peal_table_check_rows(table, file->name, file->diag));
+    PEAL_TRY(peal_table_check_rows(table, file->name, NULL, file->diag));
     for (uint32_t i = 0; i < table->nrows; i++)
         peal_plan_describe(table->rows[i].plan, &table->rows[i].info);
     return PEAL_OK;

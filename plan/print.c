@@ -238,10 +238,11 @@ static void print_pairs(const struct peal_plan *plan, struct peal_buf *out)
     }
 }
 
+/* In lines that are not too long to be read back. */
 static void print_ranks(const uint32_t *ranks, uint32_t count, struct peal_buf *out)
 {
     for (uint32_t i = 0; i < count; i++)
-        put_number(out, " r", ranks[i]);
+        put_number(out, i && i % 64 == 0 ? "\n    r" : " r", ranks[i]);
 }
 
 static void print_blocks(const struct peal_plan *plan, struct peal_buf *out)
@@ -340,7 +341,7 @@ peal_status peal_table_print(const peal_table *table, peal_write_fn write, void 
 {
     if (!table || !write)
         return peal_fail(diag, PEAL_ERR_ARG, "a table and a writer are needed");
-    PEAL_TRY(peal_table_check_rows(table, NULL, diag));
+    PEAL_TRY(peal_table_check_rows(table, NULL, NULL, diag));
     struct peal_buf out;
     peal_buf_init(&out, table->ctx, TEXT_BYTES_MAX);
     peal_status status = print_rows(table, &out, write, user);

@@ -48,12 +48,15 @@ static peal_status check_neighbours(const peal_table *table, uint32_t row, const
     return PEAL_OK;
 }
 
-peal_status peal_table_check_rows(const peal_table *table, const char *path, peal_diag *diag)
+peal_status peal_table_check_rows(const peal_table *table, const char *path, uint32_t *row,
+                                  peal_diag *diag)
 {
     if (table->nrows == 0)
         return peal_fail_at(diag, PEAL_ERR_ARG, path, 0, 0, "the table has no rows");
     for (uint32_t i = 0; i < table->nrows; i++) {
         const struct peal_plan *plan = table->rows[i].plan;
+        if (row)
+            *row = i;
         if (!plan)
             return peal_fail_at(diag, PEAL_ERR_ARG, path, 0, 0, "row %u holds no program", i);
         if (plan->nranks != table->nranks)

@@ -111,6 +111,16 @@ static peal_status prove_part(struct proving *p, struct verify_out *out)
     return PEAL_OK;
 }
 
+/* A part that holds every return back has a lane on each rank: of more than a rank has lanes, some
+ * do not, and making room for each part by itself would take the square of their number. */
+static int too_many(const struct verify_parts *parts)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < parts->count; i++)
+        count += parts->lanes_in[i] != 0;
+    return count > PLAN_LANES_MAX;
+}
+
 /* All parts by themselves, of equal ones the first; *whole is set when one that has lanes does not
  * hold every return back by itself, so that only all together can tell. */
 static peal_status prove_parts(struct proving *p, struct verify_out *out, int *whole,
@@ -119,7 +129,7 @@ static peal_status prove_parts(struct proving *p, struct verify_out *out, int *w
     struct verify_run *run = &p->run;
     const struct verify_parts *parts = run->parts;
     int held = 0;
-    *whole = parts->count < (p->past ? 1 : 2);
+    *whole = parts->count < (p->past ? 1 : 2) || too_many(parts);
     for (run->part = 0; !*whole && run->part < parts->count; run->part++) {
         if (parts->like[run->part] != run->part)
             continue;
@@ -154,9 +164,12 @@ static peal_status prove_run(struct proving *p, struct verify_out *out, struct p
     return PEAL_OK;
 }
 
+/* One by one, trip counts of deep regions would take the square of their depth. */
+#define VERIFY_EVERY_TRIPS 64u
+
 /* In place, input and output are one: whatever conflicts out of place conflicts there too, under
  * the same order. So races are looked for in place, and values in both ways. Small plans are
- * executed for every trip count, large ones for the least and the most. */
+ * executed for every trip count up to some, large ones for the least and the most. */
 static peal_status prove_runs(struct proving *p, uint32_t most, struct verify_out *out,
                               struct plan_proof *proof)
 {
@@ -167,7 +180,7 @@ static peal_status prove_runs(struct proving *p, uint32_t most, struct verify_ou
     for (run->alias = 0; run->alias < 1 + in_place; run->alias++)
         for (run->trips = 1; run->trips <= most; run->trips++) {
             run->order = run->alias || small || !in_place;
-            if (!small && run->trips > 1 && run->trips < most)
+            if ((!small || run->trips > VERIFY_EVERY_TRIPS) && run->trips > 1 && run->trips < most)
                 continue;
             PEAL_TRY(prove_run(p, out, proof));
             proof->order = run->shape == VERIFY_SHAPES_DIFFER ? 0 : run->shape;
@@ -272,21 +285,6 @@ static peal_status prove_plan(const struct peal_plan *plan, peal_proof how, uint
     return prove_whole(plan, row, found, user, past, proof, diag);
 }
 
-/* The row whose proof is this row's too: of those with its schedule the first that is executed for
- * the most trips. It may be the row itself. */
-static uint32_t stand_in(const peal_table *table, uint32_t row)
-{
-    uint32_t best = row;
-    for (uint32_t i = 0; i < table->nrows; i++) {
-        const struct peal_plan *a = table->rows[i].plan, *b = table->rows[best].plan;
-        uint32_t trips = peal_verify_trips(a), most = peal_verify_trips(b);
-        if (trips < most || (trips == most && i >= best) || !peal_verify_covers(a, b))
-            continue;
-        best = i;
-    }
-    return best;
-}
-
 /* A table being proven. */
 struct rows {
     peal_table *table;
@@ -294,22 +292,41 @@ struct rows {
     peal_finding_fn found;
     void *user;
     struct verify_past past;
-    struct plan_proof *proofs; /* of each row */
+    struct row {
+        struct plan_proof proof;
+        uint32_t trips;
+        uint32_t stand_in; /* the row whose proof is this one's too; perhaps the row itself */
+    } * row;
 };
+
+/* Of the rows with this row's schedule the first that is executed for the most trips. */
+static uint32_t stand_in(const struct rows *rows, uint32_t row)
+{
+    const peal_table *table = rows->table;
+    uint32_t best = row;
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        uint32_t trips = rows->row[i].trips, most = rows->row[best].trips;
+        if (trips < most || (trips == most && i >= best) ||
+            !peal_verify_covers(table->rows[i].plan, table->rows[best].plan, trips, most))
+            continue;
+        best = i;
+    }
+    return best;
+}
 
 /* What has been executed in another row is not executed again. */
 static peal_status prove_row(struct rows *rows, uint32_t row, peal_diag *diag)
 {
     const struct peal_plan *plan = rows->table->rows[row].plan;
-    struct plan_proof *proof = &rows->proofs[row];
-    uint32_t other = stand_in(rows->table, row);
+    struct plan_proof *proof = &rows->row[row].proof;
+    uint32_t other = rows->row[row].stand_in;
     struct verify_out out = {.row = row, .found = NULL, .user = NULL};
-    if (other != row && !rows->proofs[other].findings) {
+    if (other != row && !rows->row[other].proof.findings) {
         peal_status status = peal_verify_check(plan, &out);
         if (status != PEAL_OK)
             return peal_fail(diag, status, "verification stopped: %s", peal_status_text(status));
         if (!out.findings) {
-            *proof = rows->proofs[other];
+            *proof = rows->row[other].proof;
             proof->steps = proof->proofs = proof->executed = 0;
             return PEAL_OK;
         }
@@ -348,18 +365,22 @@ static peal_status prove_rows(struct rows *rows, peal_verify_report *sum, peal_d
 {
     peal_table *table = rows->table;
     peal_status result = PEAL_OK;
+    for (uint32_t i = 0; i < table->nrows; i++)
+        rows->row[i].trips = peal_verify_trips(table->rows[i].plan);
+    for (uint32_t i = 0; i < table->nrows; i++)
+        rows->row[i].stand_in = stand_in(rows, i);
     for (uint32_t k = 0; k < 2 * table->nrows; k++) {
         uint32_t i = k % table->nrows;
-        if ((stand_in(table, i) == i) != (k < table->nrows))
+        if ((rows->row[i].stand_in == i) != (k < table->nrows))
             continue;
         peal_status status = prove_row(rows, i, result == PEAL_OK ? diag : NULL);
         if (status != PEAL_OK && status != PEAL_ERR_UNPROVEN)
             return status;
         if (status != PEAL_OK)
             result = status;
-        table->rows[i].info.order = rows->proofs[i].order;
-        table->rows[i].info.wire_roundings = rows->proofs[i].wire_roundings;
-        peal_plan_add_proof(sum, &rows->proofs[i]);
+        table->rows[i].info.order = rows->row[i].proof.order;
+        table->rows[i].info.wire_roundings = rows->row[i].proof.wire_roundings;
+        peal_plan_add_proof(sum, &rows->row[i].proof);
     }
     table->verified = result == PEAL_OK;
     return result;
@@ -375,12 +396,12 @@ peal_status peal_table_prove(peal_table *table, peal_proof how, peal_finding_fn 
     peal_verify_report sum = {.size = sizeof sum, .ranks = table->nranks};
     PEAL_TRY(check_whole(table, diag));
     struct rows rows = {table, how, found, user, {.ctx = table->ctx}, NULL};
-    rows.proofs = peal_calloc(table->ctx, table->nrows, sizeof *rows.proofs);
-    if (!rows.proofs)
+    rows.row = peal_calloc(table->ctx, table->nrows, sizeof *rows.row);
+    if (!rows.row)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     peal_status result = prove_rows(&rows, &sum, diag);
     peal_verify_past_free(&rows.past);
-    peal_free(table->ctx, rows.proofs, table->nrows * sizeof *rows.proofs);
+    peal_free(table->ctx, rows.row, table->nrows * sizeof *rows.row);
     if (report && (result == PEAL_OK || result == PEAL_ERR_UNPROVEN))
         PEAL_TRY(peal_export(report, &sum, sizeof sum));
     return result;

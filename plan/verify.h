@@ -59,8 +59,9 @@ peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *o
 /* The most trips that have to be executed: so many prove any number. */
 uint32_t peal_verify_trips(const struct peal_plan *plan);
 /* 1: b is executed like a, step for step, so that a's proof is b's, but for what peal_verify_check
- * looks at. */
-int peal_verify_covers(const struct peal_plan *a, const struct peal_plan *b);
+ * looks at. trips: peal_verify_trips of each. */
+int peal_verify_covers(const struct peal_plan *a, const struct peal_plan *b, uint32_t trips_a,
+                       uint32_t trips_b);
 /* 1: both are asked for the same, whatever their chunks. */
 int peal_verify_same_meaning(const struct peal_plan *a, const struct peal_plan *b);
 struct verify_values;
@@ -239,15 +240,18 @@ peal_status peal_verify_parts_compare(struct verify_plan *taken);
 struct verify_alike {
     const struct verify_plan *one;
     const struct verify_plan *two;
-    uint32_t *sem_there; /* of each semaphore of one: the other's, or UINT32_MAX */
-    uint32_t *sem_here;  /* and back */
+    /* Of each semaphore of one the other's, and back, below the number of the comparison that found
+     * it: what earlier ones found is not wiped out each time. */
+    uint64_t *sem_there;
+    uint64_t *sem_here;
+    uint32_t number;
 };
 peal_status peal_verify_alike_open(struct verify_alike *alike, const struct verify_plan *one,
                                    const struct verify_plan *two);
 void peal_verify_alike_close(struct verify_alike *alike);
 /* 1: part x of one is part y of the other but for names, so that what is executed of one is
  * executed of the other. */
-int peal_verify_alike_parts(const struct verify_alike *alike, uint32_t x, uint32_t y);
+int peal_verify_alike_parts(struct verify_alike *alike, uint32_t x, uint32_t y);
 
 /* One symbolic execution: `calls` calls of `trips` trips each, in place when alias is 1, of one
  * part of the plan or of all. */

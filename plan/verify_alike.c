@@ -7,10 +7,6 @@
  */
 #include "verify.h"
 
-#include <string.h>
-
-#define NONE UINT32_MAX
-
 /* ---- lists --------------------------------------------------------------------- */
 
 static void number(const uint32_t *of, uint32_t count, uint32_t *seen, uint32_t *nth)
@@ -43,11 +39,12 @@ static void list_lanes(struct verify_parts *parts, const struct peal_plan *plan)
 
 static int same_sem(const struct verify_alike *a, uint32_t x, uint32_t y)
 {
-    if (a->sem_there[x] == NONE && a->sem_here[y] == NONE) {
-        a->sem_there[x] = y;
-        a->sem_here[y] = x;
+    uint64_t number = (uint64_t)a->number << 32;
+    if (a->sem_there[x] < number && a->sem_here[y] < number) {
+        a->sem_there[x] = number | y;
+        a->sem_here[y] = number | x;
     }
-    return a->sem_there[x] == y && a->sem_here[y] == x;
+    return a->sem_there[x] == (number | y) && a->sem_here[y] == (number | x);
 }
 
 /* Of which block, and which of the part's. */
@@ -123,7 +120,7 @@ static int same_lane(const struct verify_alike *a, uint32_t x, uint32_t y)
 
 /* A part without lanes is a chunk or a region that nobody names: a region leaves nothing to prove.
  */
-int peal_verify_alike_parts(const struct verify_alike *a, uint32_t x, uint32_t y)
+int peal_verify_alike_parts(struct verify_alike *a, uint32_t x, uint32_t y)
 {
     const struct verify_parts *p = &a->one->parts, *q = &a->two->parts;
     uint32_t lanes = p->lanes_in[x];
@@ -131,8 +128,7 @@ int peal_verify_alike_parts(const struct verify_alike *a, uint32_t x, uint32_t y
         return 0;
     if (!lanes)
         return !p->chunks_in[x];
-    memset(a->sem_there, 0xff, a->one->sems.count * sizeof(uint32_t));
-    memset(a->sem_here, 0xff, a->two->sems.count * sizeof(uint32_t));
+    a->number++;
     for (uint32_t i = 0; i < lanes; i++)
         if (!same_lane(a, p->lane[p->first[x] + i], q->lane[q->first[y] + i]))
             return 0;
@@ -143,8 +139,8 @@ peal_status peal_verify_alike_open(struct verify_alike *a, const struct verify_p
                                    const struct verify_plan *two)
 {
     *a = (struct verify_alike){.one = one, .two = two};
-    a->sem_there = peal_calloc(one->plan->ctx, (size_t)one->sems.count + 1, sizeof(uint32_t));
-    a->sem_here = peal_calloc(one->plan->ctx, (size_t)two->sems.count + 1, sizeof(uint32_t));
+    a->sem_there = peal_calloc(one->plan->ctx, (size_t)one->sems.count + 1, sizeof(uint64_t));
+    a->sem_here = peal_calloc(one->plan->ctx, (size_t)two->sems.count + 1, sizeof(uint64_t));
     if (a->sem_there && a->sem_here)
         return PEAL_OK;
     peal_verify_alike_close(a);
@@ -154,13 +150,13 @@ peal_status peal_verify_alike_open(struct verify_alike *a, const struct verify_p
 void peal_verify_alike_close(struct verify_alike *a)
 {
     peal_ctx *ctx = a->one->plan->ctx;
-    peal_free(ctx, a->sem_there, ((size_t)a->one->sems.count + 1) * sizeof(uint32_t));
-    peal_free(ctx, a->sem_here, ((size_t)a->two->sems.count + 1) * sizeof(uint32_t));
+    peal_free(ctx, a->sem_there, ((size_t)a->one->sems.count + 1) * sizeof(uint64_t));
+    peal_free(ctx, a->sem_here, ((size_t)a->two->sems.count + 1) * sizeof(uint64_t));
 }
 
 /* ---- all parts ------------------------------------------------------------------ */
 
-static peal_status compare(const struct verify_alike *a, const struct verify_parts *parts)
+static peal_status compare(struct verify_alike *a, const struct verify_parts *parts)
 {
     uint32_t kinds = 0;
     uint32_t *kind = peal_calloc(parts->ctx, parts->count, sizeof(uint32_t));

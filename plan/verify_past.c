@@ -29,8 +29,8 @@ void peal_verify_past_free(struct verify_past *past)
 /* ---- looking up ------------------------------------------------------------------ */
 
 /* Parts of a plan that are past parts of `plan`. */
-static void find_twins(const struct verify_past *past, uint32_t plan,
-                       const struct verify_alike *alike, uint32_t *twin)
+static void find_twins(const struct verify_past *past, uint32_t plan, struct verify_alike *alike,
+                       uint32_t *twin)
 {
     const struct verify_parts *parts = &alike->two->parts;
     for (uint32_t p = 0; p < parts->count; p++)

@@ -65,8 +65,9 @@ peal_status peal_plan_encode_part(const struct peal_plan *plan, struct peal_buf 
 void peal_plan_store64(void *at, uint64_t value);
 uint64_t peal_plan_load64(const void *at);
 /* Every row holds a program of the table's ranks; rows are in order, and the ranges of one
- * collective, root and peer rise without gaps. */
-peal_status peal_table_check_rows(const peal_table *table, const char *path, peal_diag *diag);
+ * collective, root and peer rise without gaps; *row (may be NULL) is the one that does not. */
+peal_status peal_table_check_rows(const peal_table *table, const char *path, uint32_t *row,
+                                  peal_diag *diag);
 /* Writes a hash as 32 hexadecimal digits, high ones first, no zero behind. */
 void peal_plan_hex(char *at, struct peal_hash128 hash);
 /* Writes value in decimal; returns the end. At most 20 characters, no zero behind. */

@@ -27,8 +27,13 @@ peal_ctx *module_ctx(lua_State *L)
     return *ctx;
 }
 
+/* Once for a state, however often it is required: objects made before hold the first one. */
 static void open_context(lua_State *L)
 {
+    int made = lua_rawgetp(L, LUA_REGISTRYINDEX, &context_key) != LUA_TNIL;
+    lua_pop(L, 1);
+    if (made)
+        return;
     peal_ctx **ctx = lua_newuserdatauv(L, sizeof *ctx, 0);
     *ctx = NULL;
     lua_newtable(L);
@@ -128,9 +133,16 @@ void check_options(lua_State *L, int index, const char *const *words)
     }
 }
 
+/* Pushes what the table itself has, and not what a metatable would give; its type. */
+static int push_option(lua_State *L, int index, const char *name)
+{
+    lua_pushstring(L, name);
+    return lua_rawget(L, index);
+}
+
 void option_u32(lua_State *L, int index, const char *name, uint32_t *out)
 {
-    if (lua_getfield(L, index, name) != LUA_TNIL) {
+    if (push_option(L, index, name) != LUA_TNIL) {
         lua_Integer value = luaL_checkinteger(L, -1);
         if (value < 0 || value > UINT32_MAX)
             luaL_error(L, "'%s' is out of range", name);
@@ -154,36 +166,41 @@ uint64_t as_size(lua_State *L, int index)
                    : *end == 'M' ? 1048576.0
                    : *end == 'G' ? 1073741824.0
                                  : 1.0;
-    if (end == text || (*end && end[1]) || (*end && scale <= 1) || !(value >= 0 && value < 1e12))
+    if (end == text || (*end && end[1]) || (*end && scale <= 1) ||
+        !(value >= 0 && value * scale < 1e18))
         luaL_error(L, "'%s' is not a size such as 64K, 1M or 2G", text);
     return (uint64_t)(value * scale);
 }
 
 void option_u64(lua_State *L, int index, const char *name, uint64_t *out)
 {
-    if (lua_getfield(L, index, name) != LUA_TNIL)
+    if (push_option(L, index, name) != LUA_TNIL)
         *out = as_size(L, lua_gettop(L));
     lua_pop(L, 1);
 }
 
 void option_number(lua_State *L, int index, const char *name, double *out)
 {
-    if (lua_getfield(L, index, name) != LUA_TNIL)
+    if (push_option(L, index, name) != LUA_TNIL)
         *out = luaL_checknumber(L, -1);
     lua_pop(L, 1);
 }
 
-/* The text lives as long as the table of options has it. */
+/* The text lives as long as the table of options has it: a number that is made text would be
+ * nobody's. */
 void option_text(lua_State *L, int index, const char *name, const char **out)
 {
-    if (lua_getfield(L, index, name) != LUA_TNIL)
-        *out = luaL_checkstring(L, -1);
+    int type = push_option(L, index, name);
+    if (type != LUA_TNIL && type != LUA_TSTRING)
+        luaL_error(L, "'%s' is not a text", name);
+    if (type == LUA_TSTRING)
+        *out = lua_tostring(L, -1);
     lua_pop(L, 1);
 }
 
 void option_flag(lua_State *L, int index, const char *name, int *out)
 {
-    if (lua_getfield(L, index, name) != LUA_TNIL)
+    if (push_option(L, index, name) != LUA_TNIL)
         *out = lua_toboolean(L, -1);
     lua_pop(L, 1);
 }

@@ -13,7 +13,8 @@ static int fit(lua_State *L)
     peal_fit result = {.size = sizeof result};
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_Unsigned count = lua_rawlen(L, 1);
-    uint32_t segments = (uint32_t)luaL_optinteger(L, 2, 0);
+    lua_Integer segments = luaL_optinteger(L, 2, 0);
+    luaL_argcheck(L, segments >= 0 && segments <= UINT32_MAX, 2, "no number of segments");
     luaL_argcheck(L, count <= POINTS_MAX, 1, "more than 1024 points");
     peal_point *points = lua_newuserdatauv(L, (count + 1) * sizeof *points, 0);
     for (lua_Unsigned i = 0; i < count; i++) {
@@ -25,9 +26,10 @@ static int fit(lua_State *L)
         points[i] = (peal_point){as_size(L, at + 1), luaL_checknumber(L, at + 2)};
         lua_settop(L, at - 1);
     }
-    module_check(L,
-                 peal_fit_points(module_ctx(L), points, (uint32_t)count, segments, &diag, &result),
-                 &diag);
+    module_check(
+        L,
+        peal_fit_points(module_ctx(L), points, (uint32_t)count, (uint32_t)segments, &diag, &result),
+        &diag);
     lua_newtable(L);
     set_number(L, "alpha_us", result.alpha_us);
     set_number(L, "beta_gbs", result.beta_gbs);

@@ -233,9 +233,13 @@ static void read_job(lua_State *L, struct job *job)
         luaL_error(L, "'calls' is 1 to 1000000");
 }
 
-static size_t count_of(const struct job *job, uint64_t bytes)
+#define BYTES_MAX (1ull << 40) /* of a buffer; what a rank allocates does not overflow */
+
+static size_t count_of(lua_State *L, const struct job *job, uint64_t bytes)
 {
     uint64_t count = bytes / sizeof(float);
+    if (bytes > BYTES_MAX)
+        luaL_error(L, "a message of more than 1 TiB");
     return (size_t)(counts_blocks(job->collective) ? count / job->ranks : count);
 }
 
@@ -262,7 +266,7 @@ int module_run(lua_State *L)
     check_options(L, 2, words);
     read_job(L, &job);
     option_u64(L, 2, "bytes", &bytes);
-    job.count = count_of(&job, bytes);
+    job.count = count_of(L, &job, bytes);
     run_job(L, &job, &time_us, &wrong);
     push_result(L, &job, time_us, wrong);
     return 1;
@@ -282,7 +286,7 @@ int module_bench(lua_State *L)
     for (lua_Integer i = 1; lua_geti(L, 3, i) != LUA_TNIL; i++) {
         uint64_t wrong;
         double time_us;
-        job.count = count_of(&job, as_size(L, lua_gettop(L)));
+        job.count = count_of(L, &job, as_size(L, lua_gettop(L)));
         lua_pop(L, 1);
         run_job(L, &job, &time_us, &wrong);
         push_result(L, &job, time_us, wrong);

@@ -61,6 +61,8 @@ wrong 2 'wrong.lua:14: error: there is no chunk 4: the chunks are 0 to 3' '14s/c
 wrong 1 'wrong.lua:.*: error: the input of rank . would be in chunk' '15s/copy/reduce/;15s/from = r, to = others(r, n)/from = others(r, n), to = r/' all-pairs.lua
 wrong 3 'used up its budget' 's/^return/while true do end return/' ring.lua
 wrong 3 "wrong.lua:.*attempt to" '14s/others/other/' all-pairs.lua
+# a table that was emptied is walked at its size
+wrong 3 'used up its budget' 's/^return/local t = {} for i = 1, 65536 do t[i] = i end for i = 1, 65536 do t[i] = nil end\nreturn/;s/^\( *schedule = function(s,.*\)$/\1 for i = 1, 3000 do pcall(s.copy, s, t) end/' ring.lua
 code=0
 "$PEAL" plan "$machines/dgx-h100.xml" -c allgather -a "$shipped/ring.lua" 2>err || code=$?
 [ "$code" = 3 ] && grep -q 'does not serve allgather' err

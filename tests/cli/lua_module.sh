@@ -60,6 +60,20 @@ fails("peal.fabric expected", peal.plan, {}, {})
 fails("nothere.xml", peal.load, "nothere.xml")
 fails("at the end rank", peal.plan, peal.host(3), { script = [[return peal.algorithm { name = "x",
   collective = "allreduce", chunks = 1, schedule = function(s) s:reduce { chunk = 0, from = 0, to = 1 } end }]] })
+-- sizes that are none, and options that are no texts
+fails("more than 1 TiB", function()
+  peal.plan(peal.host(4), { bytes = "64K" }):compile():run { bytes = 1 << 62 }
+end)
+fails("is not a size", peal.plan, fabric, { bytes = "999999999G" })
+fails("'algorithm' is not a text", peal.plan, fabric, { algorithm = 5 })
+fails("no number of segments", peal.fit, points, 1 << 32)
+local given = setmetatable({ bytes = "1M" }, { __index = function(_, key) return key .. "s" end })
+assert(#peal.plan(fabric, given):rows() > 0) -- what a metatable gives is not asked for
+-- required again, it is the same module to what it has made
+package.loaded.peal = nil
+assert(require "peal".host(2):info().ranks == 2)
+collectgarbage()
+assert(table:verify().ok and fabric:info().ranks == 16)
 print(peal.version)
 L
 lua5.4 all.lua "$PEAL_SOURCE" | grep -q '^0\.'

@@ -66,9 +66,9 @@ static const struct wrong_text wrong_texts[] = {
     {"ranks 2", "ranks 0", "t.s:2:22: each rank has to be written, and there is at least one"},
     {"ranks 2", "ranks 3", "t.s:19:1: expected rank, found 'plan'"},
     {"8..1023", "8..1022",
-     "t.s:0:0: plan 1 starts at 1024 bytes, not right behind the one before it: 1023"},
+     "t.s:19:1: plan 1 starts at 1024 bytes, not right behind the one before it: 1023"},
     {"plan allreduce ranks 2 bytes 8", "plan barrier ranks 2 bytes 8",
-     "t.s:0:0: plan 1 stands before plan 0 by collective, root and peer"},
+     "t.s:19:1: plan 1 stands before plan 0 by collective, root and peer"},
     {"8..1023", "2000..1023", "t.s:2:1: min bytes is larger than max bytes"},
     {"algorithm oneshot", "algorithm One", "t.s:2:1: algorithm is 1 to 63 of a-z, 0-9 and -"},
     {"  algorithm oneshot\n", "", "t.s:2:1: a plan needs algorithm and chunks before its ranks"},
@@ -288,6 +288,34 @@ START_TEST(many_weights_go_round)
 }
 END_TEST
 
+/* What is printed is never in lines that are refused. */
+START_TEST(blocks_of_many_ranks_go_round)
+{
+    struct peal_buf text;
+    peal_buf_init(&text, ctx, 1u << 20);
+    peal_buf_str(&text,
+                 "peal-table 1 plan custom ranks 12000 bytes 0..8 algorithm x chunks 1 block");
+    for (unsigned i = 0; i < 12000; i++)
+        peal_buf_fmt(&text, " r%u%c", i, i % 100 ? ' ' : '\n');
+    peal_buf_str(&text, "-> r0 r1");
+    for (unsigned i = 0; i < 12000; i++)
+        peal_buf_fmt(&text, " rank %u%c", i, i % 100 ? ' ' : '\n');
+    peal_buf_put(&text, "", 1);
+    peal_table *table = assemble(text.data);
+    struct peal_buf once = printed(table);
+    peal_table *again = assemble(once.data);
+    struct peal_buf one = saved(table), two = saved(again);
+    ck_assert_uint_eq(one.used, two.used);
+    ck_assert_mem_eq(one.data, two.data, one.used);
+    peal_buf_free(&one);
+    peal_buf_free(&two);
+    peal_buf_free(&text);
+    peal_buf_free(&once);
+    peal_table_destroy(table);
+    peal_table_destroy(again);
+}
+END_TEST
+
 static peal_status assemble_body(peal_ctx *with, void *user)
 {
     const char *text = user;
@@ -335,6 +363,7 @@ int main(void)
     tcase_add_test(tests, long_lines_are_refused);
     tcase_add_test(tests, the_largest_number_goes_round);
     tcase_add_test(tests, many_weights_go_round);
+    tcase_add_test(tests, blocks_of_many_ranks_go_round);
     tcase_add_test(tests, assembling_survives_every_failed_allocation);
     tcase_add_test(tests, a_writers_refusal_comes_back);
     tcase_set_timeout(tests, 120);

@@ -140,6 +140,7 @@ START_TEST(test_values)
         "c[1]:engine('c2c'))\n"
         "  local n = 0 for i, r in pairs(f.ranks) do n = n + r.rank end print(n, tostring(f), "
         "req)\n"
+        "  assert(f:rank(1) ~= f.nics[2] and f.ranks ~= f.nics and f:rank(0) ~= f.ranks)\n"
         "  print(peal.size('64K'), peal.size_text(65536), peal.size_text(1000), peal.MiB)\n"
         "end}";
     request.algorithm = "hierarchical";
@@ -237,6 +238,15 @@ START_TEST(test_candidates)
         }
         peal_table_destroy(table);
     }
+    /* what was shown before some were dropped is not taken for what has its number now */
+    check_fails(fabric,
+                "local old return {candidates = function() return {drop = function(c) old = c "
+                "return c.algorithm ~= 'ring' end} end, choose = function() return old end}",
+                PEAL_ERR_INPUT, "is gone");
+    check_fails(fabric,
+                "local old return {candidates = function() return {drop = function(c) old = c "
+                "end} end, cost = function() return old:time(8) end}",
+                PEAL_ERR_INPUT, "is gone");
     check_fails(fabric, "return {candidates = function() return {keep = {'none'}} end}",
                 PEAL_ERR_UNSUPPORTED, "leaves no schedule");
     check_fails(fabric, "return {cost = function() return -1 end}", PEAL_ERR_INPUT, "not negative");

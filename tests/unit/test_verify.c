@@ -671,6 +671,95 @@ START_TEST(more_tiles_than_fit_are_refused)
 }
 END_TEST
 
+/* ---- small files that ask for much: what they take does not grow as a square of them ------------
+ */
+
+static void take(struct peal_buf *text, peal_status wanted, uint64_t most_steps)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_table *table = NULL;
+    peal_verify_report report = {.size = sizeof report};
+    ck_assert_int_eq(text->status, PEAL_OK);
+    ck_assert_msg(peal_table_assemble(ctx, text->data, text->used, "much", &diag, &table) ==
+                      PEAL_OK,
+                  "%s", diag.text);
+    ck_assert_int_eq(peal_table_verify(table, NULL, NULL, &report, &diag), wanted);
+    ck_assert_uint_le(report.steps, most_steps);
+    peal_table_destroy(table);
+    peal_buf_free(text);
+}
+
+START_TEST(many_parts)
+{
+    struct peal_buf text;
+    peal_buf_init(&text, ctx, 1u << 24);
+    peal_buf_fmt(&text, "peal-table 1 plan barrier ranks 300 bytes 0..0 algorithm x chunks 1 "
+                        "semaphores 64");
+    for (unsigned r = 0; r < 300; r++) {
+        peal_buf_fmt(&text, "\nrank %u", r);
+        for (unsigned l = 0; l < 64; l++)
+            peal_buf_fmt(&text, "\nlane pre signal r%u.%u sm wait r%u.%u", r, l, r, l);
+    }
+    take(&text, PEAL_ERR_UNPROVEN, 1u << 20);
+}
+END_TEST
+
+START_TEST(many_rows)
+{
+    struct peal_buf text;
+    peal_buf_init(&text, ctx, 1u << 24);
+    peal_buf_str(&text, "peal-table 1");
+    for (unsigned i = 0; i < 300; i++) {
+        peal_buf_fmt(&text,
+                     "\nplan barrier ranks 1 bytes %u..%u algorithm x tile 128 chunks 250 "
+                     "weights",
+                     i, i);
+        for (unsigned c = 0; c < 250; c++)
+            peal_buf_str(&text, " 1");
+        peal_buf_str(&text, " rank 0");
+    }
+    take(&text, PEAL_OK, 0);
+}
+END_TEST
+
+START_TEST(deep_regions)
+{
+    struct peal_buf text;
+    peal_buf_init(&text, ctx, 1u << 16);
+    peal_buf_str(&text, "peal-table 1 plan barrier ranks 2 bytes 0..100000000 algorithm x tile 128 "
+                        "chunks 1 semaphores 1 region scratch width 1 depth 65535 slot 128 " DIRECT
+                        "rank 0 lane body signal r1.0 sm wait r1.0 "
+                        "rank 1 lane body signal r0.0 sm wait r0.0");
+    take(&text, PEAL_OK, 1u << 22);
+}
+END_TEST
+
+START_TEST(wide_spans)
+{
+    struct peal_buf text;
+    peal_buf_init(&text, ctx, 1u << 16);
+    peal_buf_str(&text, "peal-table 1 plan allreduce ranks 16 bytes 0..8 algorithm x "
+                        "chunks 4194304");
+    for (unsigned r = 0; r < 16; r++)
+        peal_buf_fmt(&text, " link r%u -> r%u net direct", r, (r + 1) % 16);
+    for (unsigned r = 0; r < 16; r++) {
+        peal_buf_fmt(&text, "\nrank %u lane body", r);
+        for (unsigned i = 0; i < 31; i++)
+            peal_buf_fmt(&text, "\nput c0*4194304: out[0] -> r%u.out[0]@%u sm", (r + 1) % 16,
+                         r + 1);
+    }
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_table *table = NULL;
+    ck_assert_msg(peal_table_assemble(ctx, text.data, text.used, "much", &diag, &table) == PEAL_OK,
+                  "%s", diag.text);
+    peal_row_info row = {.size = sizeof row};
+    ck_assert_int_eq(peal_table_row(table, 0, &row), PEAL_OK);
+    ck_assert_uint_eq(row.net_messages, 31);
+    peal_table_destroy(table);
+    peal_buf_free(&text);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("verify");
@@ -694,6 +783,10 @@ int main(void)
     tcase_add_test(tcase, bounds_and_form);
     tcase_add_test(tcase, bounds_hold_for_every_size);
     tcase_add_test(tcase, more_tiles_than_fit_are_refused);
+    tcase_add_test(tcase, many_parts);
+    tcase_add_test(tcase, many_rows);
+    tcase_add_test(tcase, deep_regions);
+    tcase_add_test(tcase, wide_spans);
     suite_add_tcase(suite, tcase);
     return run_suite(suite, CK_NOFORK);
 }
