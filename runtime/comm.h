@@ -545,6 +545,9 @@ struct rt_queue;
 peal_status rt_queue_make(struct peal_comm *comm, peal_diag *diag);
 /* What is outstanding ends with ABORTED. */
 void rt_queue_free(struct peal_comm *comm);
+/* Around what a caller looks at or changes beside calls: a thread of the comm's may be at it. */
+void rt_queue_hold(const struct peal_comm *comm);
+void rt_queue_leave(const struct peal_comm *comm);
 /* Starts a call behind all others and waits for its end. */
 peal_status rt_queue_call(struct peal_comm *comm, const struct rt_call *call, peal_diag *diag);
 

@@ -1287,7 +1287,8 @@ typedef struct peal_id {
 /* Rank 0's end of it: a socket that listens. */
 typedef struct peal_meeting peal_meeting;
 /* Listens on an address or interface of this host (NULL: 127.0.0.1, for ranks of this host only),
- * port 0: any, and draws a key. The meeting goes into rank 0's peal_join_params, or is closed. */
+ * port 0: any, and draws a key. The meeting goes into rank 0's peal_join_params, or is closed. An
+ * id serves one join. Errors: ARG, IO, MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_meeting_open(peal_ctx *ctx, const char *address, uint32_t port,
                                                   peal_diag *diag, peal_meeting **meeting_out,
                                                   peal_id *id_out);
@@ -1307,7 +1308,8 @@ typedef struct peal_join_params {
     size_t key_bytes;
     int insecure;          /* 1: other hosts may join without a key */
     const char *interface; /* where ranks of other hosts reach this one: a name ("eth0") or an own
-                              address; NULL: as it reaches rank 0 */
+                              address; NULL: as it reaches rank 0. Rank 0 is met where the id or the
+                              address says all the same */
     const char *host;      /* ranks with equal texts share memory; NULL: those under one kernel
                               that see one /dev/shm */
     uint32_t sockets;      /* between two ranks, at most 8; 0 means 2. Rank 0's holds */
@@ -1331,7 +1333,8 @@ PEAL_API PEAL_CHECK peal_status peal_world_join(peal_ctx *ctx, const peal_join_p
                                                 peal_world **world_out);
 /* The same without blocking: what params and table refer to stays as it is until the end of it.
  * peal_join_test gives AGAIN until there is an answer, then that one, once; wait_ms: so long it
- * may block. peal_join_end calls off what is not done. One thread at a time. */
+ * may block. With AGAIN diag->text says who has not come yet, on rank 0, and on the others whether
+ * they have found rank 0. peal_join_end calls off what is not done. One thread at a time. */
 typedef struct peal_join peal_join;
 PEAL_API PEAL_CHECK peal_status peal_join_start(peal_ctx *ctx, const peal_join_params *params,
                                                 const peal_table *table, peal_diag *diag,
@@ -1354,8 +1357,9 @@ PEAL_API PEAL_CHECK peal_status peal_table_share(peal_ctx *ctx, const peal_join_
                                                  const peal_table *table, peal_diag *diag,
                                                  peal_table **table_out);
 /* A new world of some ranks of a joined one, for split and shrink: every listed rank calls, with
- * the same list and table; ranks[i] becomes rank i. The old world may have failed, and may lack
- * the ranks that are not listed. Errors: as peal_world_join. */
+ * the same list and table; ranks[i] becomes rank i. All ranks may be listed: a world for another
+ * comm. The old world may have failed, and may lack the ranks that are not listed. Errors: as
+ * peal_world_join. */
 PEAL_API PEAL_CHECK peal_status peal_world_split(peal_world *world, const uint32_t *ranks,
                                                  uint32_t count, const peal_table *table,
                                                  peal_diag *diag, peal_world **world_out);
