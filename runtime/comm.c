@@ -87,6 +87,7 @@ static peal_status announce(struct peal_comm *comm, struct peal_hash128 digest, 
     rt_attach_offer(comm);
     rt_parts_offer(comm);
     atomic_store_explicit(&board->joined, 2, memory_order_release);
+    comm->announced = 1;
     return PEAL_OK;
 }
 
@@ -238,6 +239,8 @@ void peal_comm_destroy(peal_comm *comm)
     rt_queue_free(comm);
     rt_far_stop(comm);
     rt_worker_stop(comm);
+    if (comm->announced)
+        atomic_store_explicit(&comm->board->left, 1, memory_order_release);
     rt_attach_free(comm);
     rt_trace_free(comm);
     rt_image_free(comm);

@@ -320,6 +320,7 @@ struct peal_comm {
     uint32_t stand_ins;
     uint32_t packet_sources; /* most packets or wire slots one step reads */
     int failed;
+    int announced; /* its board says that it is there */
     uint64_t calls;
     uint64_t carried[PEAL_TRANSPORT_COUNT]; /* in the call under way, but by memory: bytes */
     int measures;

@@ -113,6 +113,7 @@ struct rt_board {
     /* As `call`, of each call that was not waited for; more than a rank can be ahead. */
     alignas(RT_LINE) rt_word ahead[2 * PLAN_AHEAD];
     alignas(RT_LINE) rt_half joined; /* 0, 1 while it writes the rest, 2 */
+    rt_half left;                    /* 1: its comm is gone, and its process may go on */
     rt_half pid;
     rt_word pid_space;   /* pids are comparable among equal ones; 0 never */
     rt_word table[2];    /* digest of its table */

@@ -136,9 +136,10 @@ peal_status sock_interface(const char *name, uint8_t family, struct sock_addr *a
     if (if_nametoindex(name) != 0)
         return peal_fail(diag, PEAL_ERR_ARG, "interface %s has no address of that kind", name);
     peal_status status = sock_resolve(name, 0, addr, 1, &count, diag);
-    if (status == PEAL_AGAIN && diag)
-        diag->status = PEAL_ERR_IO; /* an own one is known or wrong */
-    return status == PEAL_AGAIN ? PEAL_ERR_IO : status;
+    if (status == PEAL_AGAIN)
+        return peal_fail(diag, PEAL_ERR_ARG, "%s is no interface of this host, nor an address",
+                         name);
+    return status;
 }
 
 int sock_is_any(const struct sock_addr *addr)

@@ -215,6 +215,8 @@ static enum rt_reason fate_of(const struct peal_comm *comm, uint32_t rank, enum 
             *quiet = RT_SILENT;
         return far_fate(state);
     }
+    if (atomic_load_explicit(&board->left, memory_order_acquire))
+        return RT_LEFT;
     uint32_t pid = pid_of(comm, board);
     if (pid == 0)
         return RT_FINE;
