@@ -124,14 +124,25 @@ static void mark(const struct rt_job *job, uint32_t rank, uint8_t came)
         atomic_store_explicit(&job->came[rank], came, memory_order_relaxed);
 }
 
-/* A rank that has come and ended may have been started anew. */
-static void make_room(struct reception *r, struct rt_job *job, uint32_t rank)
+/* A rank that has come and ended may be started anew, as long as others are awaited. 1: it had. */
+static int forget(struct reception *r, struct rt_job *job, uint32_t rank)
 {
-    if (job->star[rank] < 0 || !sock_has_ended(job->star[rank]))
-        return;
+    if (!job->restarts || job->star[rank] < 0 || !sock_has_ended(job->star[rank]))
+        return 0;
     sock_close(&job->star[rank]);
     mark(job, rank, 0);
     r->here--;
+    return 1;
+}
+
+static int all_here(struct reception *r, struct rt_job *job)
+{
+    int ended = 0;
+    if (r->here < job->nranks)
+        return 0;
+    for (uint32_t i = 1; i < job->nranks && r->status == PEAL_OK; i++)
+        ended |= forget(r, job, i);
+    return !ended;
 }
 
 /* One that has proven itself says who it is. */
@@ -151,7 +162,7 @@ static void receive(struct reception *r, struct rt_job *job, int fd, const struc
         status = peal_fail(&why, PEAL_ERR_MISMATCH, "one on %s comes as rank %u of %u", ident.host,
                            ident.rank, job->nranks);
     if (status == PEAL_OK)
-        make_room(r, job, ident.rank);
+        (void)forget(r, job, ident.rank);
     if (status == PEAL_OK && job->star[ident.rank] >= 0)
         status = peal_fail(&why, PEAL_ERR_MISMATCH, "two come as rank %u, on %s and on %s",
                            ident.rank, job->idents[ident.rank].host, ident.host);
@@ -232,7 +243,7 @@ static peal_status receive_all(struct rt_job *job, struct reception *r)
 {
     auth_gate_open(&r->gate, job->door >= 0 ? job->door : job->listener, &job->key);
     r->here = 1;
-    while (r->here < job->nranks) {
+    while (!all_here(r, job)) {
         struct auth_claim claim;
         int fd;
         peal_status status = auth_gate_next(&r->gate, job->wait, &fd, &claim);
@@ -396,6 +407,7 @@ static peal_status fill(struct rt_job *job, const struct job_plan *plan)
     job->door = -1;
     job->wait.cancel = plan->cancel;
     job->came = plan->came;
+    job->restarts = plan->restarts;
     rt_job_refresh(job);
     if (plan->deadline)
         job->wait.deadline = plan->deadline;

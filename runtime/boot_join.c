@@ -238,6 +238,7 @@ peal_status rt_ask_read(const peal_join_params *given, const peal_table *table,
                                   .key = &ask->key,
                                   .roots = ask->roots,
                                   .listener = -1,
+                                  .restarts = 1,
                                   .cancel = cancel};
     return p->id ? by_id(ask, !table, diag) : by_address(ask, diag);
 }

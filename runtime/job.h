@@ -62,6 +62,7 @@ struct rt_job {
     int door;              /* rank 0, while ranks come together elsewhere than there; else -1 */
     struct sock_addr addr; /* of the listener */
     int *star;             /* rank 0: one to each rank; else the first leads to rank 0 */
+    int restarts;
     _Atomic uint8_t *came; /* while ranks come together; NULL: nobody looks */
     struct rt_rounds rounds;
     struct rt_ident *idents;
@@ -87,6 +88,7 @@ struct job_plan {
     const struct sock_addr *roots; /* where rank 0 may be found */
     uint32_t nroots;
     int listener;     /* rank 0: taken over; else -1, or a listener to be kept */
+    int restarts;     /* a rank that has come and ended may come again */
     int wait_for_key; /* the key is in key_name, once rank 0 has put it there */
     const char *key_name;
     const _Atomic uint32_t *cancel;

@@ -123,6 +123,7 @@ struct rt_board {
     rt_word terms;       /* on which it cuts calls into parts; 0: it does not */
     rt_half offers;      /* how many new tables it has offered, */
     rt_word offer[2][2]; /* and the digests of the last two by the number's parity; 0: it cannot */
+    rt_word asked[3];    /* the arguments of its calls since they were last others (differ.c) */
 };
 
 /* What a table needs, and where it lies. ERR_RANGE beyond what an address space holds. */

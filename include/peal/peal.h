@@ -1525,9 +1525,9 @@ PEAL_API PEAL_CHECK peal_status peal_comm_lost(peal_comm *comm, unsigned char *l
 /* Another table in the place of the comm's, between two calls: all ranks ask for it behind the same
  * call, with equal tables, which must need no more memory than the one that the world was made for.
  * All take it, or all keep the old one. Handles of pending calls stay good, counters begin anew.
- * Errors: ARG (calls are outstanding), RANGE (too large), UNSUPPORTED (a plan does not fit the
- * hosts that the ranks are on), UNPROVEN, MEMORY: of this rank, whereupon the others get MISMATCH,
- * as they do for unequal tables; TIMEOUT, PEER: the comm is unusable. */
+ * Errors: ARG (calls are outstanding, or a thread sees to them), RANGE (too large), UNSUPPORTED (a
+ * plan does not fit the hosts that the ranks are on), UNPROVEN, MEMORY: of this rank, whereupon the
+ * others get MISMATCH, as they do for unequal tables; TIMEOUT, PEER: the comm is unusable. */
 PEAL_API PEAL_CHECK peal_status peal_comm_replace(peal_comm *comm, peal_table *table,
                                                   peal_diag *diag);
 
@@ -1586,7 +1586,8 @@ typedef struct peal_trace_event {
     uint64_t end_ns;
 } peal_trace_event;
 /* Records the next `events` steps of this rank; 0: no more, and forgets those. When it does not
- * record, it costs nothing. Errors: ARG (calls are outstanding), MEMORY. */
+ * record, it costs nothing. Errors: ARG (calls are outstanding, or a thread of the comm's sees to
+ * them), MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_comm_trace(peal_comm *comm, uint32_t events, peal_diag *diag);
 /* What was recorded, in the order in which it ended. Errors: ARG (past the last). */
 PEAL_API PEAL_CHECK peal_status peal_comm_traced(const peal_comm *comm, uint32_t index,

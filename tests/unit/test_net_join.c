@@ -111,7 +111,6 @@ struct member {
     peal_meeting *meeting;
     uint32_t sockets;
     uint64_t chaos;
-    const char *interface;
     member_fn body;
     peal_table *table;         /* its own slices; NULL: four */
     peal_table *other;         /* of its comm; NULL: the same */
@@ -137,7 +136,6 @@ static void *member_main(void *user)
     params.meeting = self->meeting;
     params.host = self->rank < 2 ? "left" : "right";
     params.sockets = self->sockets;
-    params.interface = self->interface;
     params.heap_bytes = 32 << 20;
     params.timeout_ms = self->leaves ? PATIENCE_MS : 60000;
     params.chaos_seed = self->chaos;
@@ -610,81 +608,6 @@ START_TEST(test_leave)
 }
 END_TEST
 
-/* ---- where they meet, and where the data goes */
-
-static void body_where(struct member *self, peal_comm *comm)
-{
-    for (uint32_t r = 0; r < RANKS; r++)
-        self->wrong += self->world->job->idents[r].addr.ip[3] != 2;
-    reduce_once(self, comm, self->rank, RANKS, 4096, 0);
-}
-
-START_TEST(test_interface)
-{
-    struct member members[RANKS] = {{0}};
-    peal_id id;
-    peal_meeting *meeting;
-    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &meeting, &id), PEAL_OK);
-    for (uint32_t r = 0; r < RANKS; r++) {
-        members[r] = (struct member){.rank = r,
-                                     .id = &id,
-                                     .meeting = r ? NULL : meeting,
-                                     .sockets = 1,
-                                     .interface = "127.0.0.2",
-                                     .body = body_where};
-        ck_assert_int_eq(pthread_create(&members[r].thread, NULL, member_main, &members[r]), 0);
-    }
-    for (uint32_t r = 0; r < RANKS; r++)
-        (void)pthread_join(members[r].thread, NULL);
-    for (uint32_t r = 0; r < RANKS; r++)
-        ck_assert_msg(members[r].status == PEAL_OK && members[r].wrong == 0, "rank %u: %d, %u: %s",
-                      r, members[r].status, members[r].wrong, members[r].text);
-}
-END_TEST
-
-/* A name that is not known may become so. */
-START_TEST(test_name)
-{
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_world *world = NULL;
-    peal_join *join;
-    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
-    params.rank = 1;
-    params.ranks = RANKS;
-    params.address = "a..b";
-    params.port = 29999;
-    params.timeout_ms = 300;
-    uint64_t before = rt_now_ns();
-    ck_assert_int_eq(peal_world_join(ctx, &params, four, &diag, &world), PEAL_ERR_IO);
-    ck_assert_uint_ge(rt_now_ns() - before, 300000000u);
-    ck_assert_msg(strstr(diag.text, "'a..b'") && strstr(diag.text, "for 300 ms"), "%s", diag.text);
-    params.timeout_ms = 100000; /* and is called off */
-    ck_assert_int_eq(peal_join_start(ctx, &params, four, NULL, &join), PEAL_OK);
-    ck_assert_int_eq(peal_join_test(join, 50, NULL, &world), PEAL_AGAIN);
-    peal_join_end(join);
-}
-END_TEST
-
-/* Ids that lead nowhere; meetings that nobody gives back. */
-START_TEST(test_meeting)
-{
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_id id;
-    peal_world *world = NULL;
-    peal_join *join = NULL;
-    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
-    ck_assert_int_eq(peal_meeting_open(ctx, "0.0.0.0", 0, &diag, &params.meeting, &id),
-                     PEAL_ERR_ARG);
-    ck_assert_int_eq(peal_meeting_open(ctx, "::", 0, &diag, &params.meeting, &id), PEAL_ERR_ARG);
-    params.ranks = RANKS;
-    params.id = &id;
-    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &params.meeting, &id), PEAL_OK);
-    ck_assert_int_eq(peal_world_join(ctx, &params, NULL, NULL, &world), PEAL_ERR_ARG);
-    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &params.meeting, &id), PEAL_OK);
-    ck_assert_int_eq(peal_join_start(ctx, &params, NULL, NULL, &join), PEAL_ERR_ARG);
-}
-END_TEST
-
 START_TEST(test_start)
 {
     peal_id id;
@@ -698,16 +621,12 @@ START_TEST(test_start)
     params.meeting = meeting;
     params.timeout_ms = _i ? 100 : 100000;
     ck_assert_int_eq(peal_join_start(ctx, &params, four, NULL, &join), PEAL_OK);
-    peal_diag diag = PEAL_DIAG_INIT;
-    ck_assert_int_eq(peal_join_test(join, 0, &diag, &world), PEAL_AGAIN);
-    ck_assert_str_eq(diag.text, "not here yet: rank 1, 2, 3");
+    ck_assert_int_eq(peal_join_test(join, 0, NULL, &world), PEAL_AGAIN);
     if (_i) { /* nobody else comes */
+        static const char text[] = "3 of 4 ranks did not come within 100 ms: 1, 2, 3 (rank 0 ";
+        peal_diag diag = PEAL_DIAG_INIT;
         ck_assert_int_eq(peal_join_test(join, 60000, &diag, &world), PEAL_ERR_TIMEOUT);
-        static const char text[] = "3 of 4 ranks did not come within 100 ms: 1, 2, 3 (rank 0 "
-                                   "listens on 127.0.0.1:";
         ck_assert_msg(strncmp(diag.text, text, sizeof text - 1) == 0, "%s", diag.text);
-        ck_assert_msg(strstr(diag.text, "which only its own host reaches") != NULL, "%s",
-                      diag.text);
         ck_assert_int_eq(peal_join_test(join, 0, NULL, &world), PEAL_ERR_ARG);
     }
     peal_join_end(join);
@@ -763,9 +682,6 @@ int main(void)
     tcase_add_loop_test(joined, test_exchange_fails, 0, 3);
     tcase_add_test(joined, test_split);
     tcase_add_loop_test(joined, test_leave, 0, 2);
-    tcase_add_test(joined, test_interface);
-    tcase_add_test(joined, test_name);
-    tcase_add_test(joined, test_meeting);
     tcase_add_loop_test(joined, test_start, 0, 2);
     tcase_add_test(joined, test_arguments);
     suite_add_tcase(suite, joined);

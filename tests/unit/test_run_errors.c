@@ -81,10 +81,11 @@ static int odd_body(struct rank_thread *self)
             return 1;
     int failed;
     if (self->rank == self->ranks - 1)
-        failed =
-            expect(self, odd->odd_count, odd->odd_dtype, odd->odd_op, PEAL_ERR_MISMATCH, "rank");
+        failed = expect(self, odd->odd_count, odd->odd_dtype, odd->odd_op, PEAL_ERR_MISMATCH,
+                        "not allreduce of ");
     else
-        failed = expect(self, odd->count, PEAL_FLOAT32, PEAL_SUM, PEAL_ERR_MISMATCH, "rank");
+        failed = expect(self, odd->count, PEAL_FLOAT32, PEAL_SUM, PEAL_ERR_MISMATCH,
+                        "not allreduce of ");
     return failed || expect(self, 1, PEAL_FLOAT32, PEAL_SUM, PEAL_ERR_ABORTED, "earlier error");
 }
 
