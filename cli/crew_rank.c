@@ -352,6 +352,8 @@ void crew_rank(const struct crew *crew, struct yard *yard, uint32_t rank)
         yard_leave(yard);
     }
     gpu_close(&self);
+    if (yard->far && atomic_load(&yard->stop)) /* no leave is taken of ranks that are lost */
+        peal_comm_abort(self.comm);
     peal_comm_destroy(self.comm);
     free(self.counts);
     /* After a failure a peer may still be at it; the program is about to end anyway. */

@@ -5,10 +5,30 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+struct sink {
+    FILE *file;
+    int why; /* errno of what went wrong */
+};
 
 static peal_status write_file(void *user, const char *data, size_t bytes)
 {
-    return fwrite(data, 1, bytes, user) == bytes ? PEAL_OK : PEAL_ERR_IO;
+    struct sink *sink = user;
+    if (fwrite(data, 1, bytes, sink->file) == bytes)
+        return PEAL_OK;
+    sink->why = errno;
+    return PEAL_ERR_IO;
+}
+
+/* Half a timeline is none; what is no file of its own, such as a pipe, stays. */
+static int cannot(const char *path, int why)
+{
+    struct stat about;
+    say(SAY_ERROR, "cannot write %s: %s", path, strerror(why));
+    if (stat(path, &about) == 0 && S_ISREG(about.st_mode))
+        (void)remove(path);
+    return EXIT_RUNTIME;
 }
 
 /* Of all ranks behind one another. */
@@ -32,16 +52,17 @@ int crew_trace(const struct crew *crew, const struct yard *yard)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     uint32_t count;
-    FILE *file = fopen(crew->trace, "w");
-    if (!file) {
+    struct sink sink = {fopen(crew->trace, "w"), 0};
+    if (!sink.file) {
         say(SAY_ERROR, "cannot write %s: %s", crew->trace, strerror(errno));
         return EXIT_RUNTIME;
     }
     peal_trace_event *events = gather(yard, &count);
-    peal_status status = peal_trace_write(crew->table, events, count, write_file, file, &diag);
+    peal_status status = peal_trace_write(crew->table, events, count, write_file, &sink, &diag);
     free(events);
-    if (fclose(file) == 0 && status == PEAL_OK)
-        return EXIT_YES;
-    say(SAY_ERROR, "cannot write %s", crew->trace);
-    return EXIT_RUNTIME;
+    if (fclose(sink.file) != 0 && !sink.why)
+        sink.why = errno;
+    if (sink.why)
+        return cannot(crew->trace, sink.why);
+    return say_diag(status, &diag);
 }

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define STILL 10u /* tenths of a second */
@@ -21,6 +22,22 @@ static const char *who(const struct yard *yard, uint32_t rank, const peal_rank_s
     return text;
 }
 
+/* A process that somebody has stopped, or a debugger holds: it is in no wait that it could tell of.
+ */
+static int is_stopped(uint32_t pid)
+{
+    char path[64], text[512] = "";
+    (void)snprintf(path, sizeof path, "/proc/%lu/stat", (unsigned long)pid);
+    FILE *file = pid ? fopen(path, "r") : NULL;
+    if (!file)
+        return 0;
+    size_t got = fread(text, 1, sizeof text - 1, file);
+    (void)fclose(file);
+    text[got] = '\0';
+    const char *end = strrchr(text, ')');
+    return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+}
+
 static void say_rank(const struct yard *yard, uint32_t rank, const peal_rank_state *state,
                      uint32_t latest)
 {
@@ -36,10 +53,11 @@ static void say_rank(const struct yard *yard, uint32_t rank, const peal_rank_sta
     else if (state->waits)
         (void)snprintf(where, sizeof where, ", waits in lane %lu, step %lu",
                        (unsigned long)state->lane, (unsigned long)state->step);
-    say(SAY_NOTE, "%s: %s call %lu%s%s", who(yard, rank, state, name, sizeof name),
+    say(SAY_NOTE, "%s: %s call %lu%s%s%s", who(yard, rank, state, name, sizeof name),
         state->entered == state->returned ? "has returned from" : "in",
         (unsigned long)state->entered, where,
-        state->entered != latest ? "; has not arrived in the others' call" : "");
+        state->entered != latest ? "; has not arrived in the others' call" : "",
+        is_stopped(state->pid) ? "; its process is stopped" : "");
 }
 
 static void say_all(const struct yard *yard)

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch.h"
 
-#include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #define KEY_MAX 4096u
 
@@ -74,30 +68,14 @@ static int by_variables(struct launch *launch)
     launch->address = variable("MASTER_ADDR");
     CLI_TRY(number_of("RANK", 65535, &launch->rank));
     CLI_TRY(number_of("WORLD_SIZE", 65536, &launch->ranks));
+    if (launch->rank >= launch->ranks)
+        return say_usage("RANK is %lu and WORLD_SIZE %lu: ranks count from 0",
+                         (unsigned long)launch->rank, (unsigned long)launch->ranks);
     launch->placed = variable("LOCAL_RANK") != NULL;
     if (launch->placed)
         CLI_TRY(number_of("LOCAL_RANK", 65535, &launch->place));
     CLI_TRY(read_port(launch));
     return read_key(launch);
-}
-
-/* Where other hosts reach this one: the first address that is not the host's own loopback. */
-static const char *outward(char *text, size_t size)
-{
-    struct ifaddrs *all = NULL;
-    int found = 0;
-    if (getifaddrs(&all) != 0)
-        return NULL;
-    for (const struct ifaddrs *at = all; at && !found; at = at->ifa_next) {
-        unsigned want = IFF_UP | IFF_RUNNING;
-        if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET || (at->ifa_flags & want) != want ||
-            at->ifa_flags & IFF_LOOPBACK)
-            continue;
-        found = getnameinfo(at->ifa_addr, sizeof(struct sockaddr_in), text, (socklen_t)size, NULL,
-                            0, NI_NUMERICHOST) == 0;
-    }
-    freeifaddrs(all);
-    return found ? text : NULL;
 }
 
 static char pmix_address[64];
@@ -107,8 +85,63 @@ static int by_pmix(struct launch *launch)
     int one_host = 0;
     CLI_TRY(pmix_begin(&launch->rank, &launch->ranks, &one_host));
     launch->by = LAUNCH_PMIX;
-    launch->address = one_host ? NULL : outward(pmix_address, sizeof pmix_address);
+    launch->address = one_host ? "127.0.0.1" : launch_outward(pmix_address, sizeof pmix_address);
     return EXIT_YES;
+}
+
+/* ---- launchers that leave something out: a process that took itself for the only one would run
+ * all ranks, and so would each of the others */
+
+/* RANK and WORLD_SIZE say that there are others, as one of them does beside MASTER_ADDR. */
+static int by_some_variables(void)
+{
+    static const char *const names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+    char missing[64] = "";
+    size_t used = 0;
+    int ranks = (variable("RANK") != NULL) + (variable("WORLD_SIZE") != NULL);
+    if (ranks + (variable("MASTER_ADDR") != NULL) < 2 || !ranks)
+        return EXIT_YES;
+    for (size_t i = 0; i < COUNT_OF(names); i++)
+        if (!variable(names[i]))
+            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%s",
+                                     used ? ", " : "", names[i]);
+    return say_usage(
+        "of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, by which ranks meet, there is "
+        "no %s; --local runs all ranks here",
+        missing);
+}
+
+static int by_another(void)
+{
+    static const struct {
+        const char *size;
+        const char *rank;
+        const char *text;
+    } known[] = {
+        {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun (without --mpi=pmix)"},
+        {"PMI_SIZE", "PMI_RANK", "a launcher with PMI, as MPICH's mpiexec,"},
+    };
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        const char *text = variable(known[i].size);
+        uint64_t size = 0;
+        if (text && variable(known[i].rank) && parse_u64(text, strlen(text), &size) && size > 1)
+            return say_usage("%s has started %llu processes and does not tell them how to meet: "
+                             "that takes PMIx, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in "
+                             "the environment of each; --local runs all ranks in each of them",
+                             known[i].text, (unsigned long long)size);
+    }
+    return EXIT_YES;
+}
+
+static int find_launcher(struct launch *launch)
+{
+    int port = variable("MASTER_PORT") || variable("PEAL_PORT");
+    if (variable("RANK") && variable("WORLD_SIZE") && variable("MASTER_ADDR") && port)
+        return by_variables(launch);
+    if (pmix_asks())
+        return by_pmix(launch);
+    CLI_TRY(by_some_variables());
+    return by_another();
 }
 
 /* slice.%r.peal: each rank has a file of its own. */
@@ -138,14 +171,9 @@ static int check_slice(const struct cli *cli)
 
 int launch_read(struct cli *cli, struct launch *launch)
 {
-    int code = EXIT_YES;
     if (cli_given(cli, OPT_LOCAL) || launch->by != LAUNCH_NONE)
         return EXIT_YES;
-    if (variable("RANK") && variable("WORLD_SIZE") && variable("MASTER_ADDR") &&
-        variable("MASTER_PORT"))
-        code = by_variables(launch);
-    else if (pmix_asks())
-        code = by_pmix(launch);
+    int code = find_launcher(launch);
     if (code == EXIT_YES && launch->by != LAUNCH_NONE && launch->rank != 0)
         cli->value[OPT_OUTPUT] = "/dev/null";
     if (code == EXIT_YES && launch->by != LAUNCH_NONE)
@@ -164,6 +192,8 @@ static int meet_by_pmix(struct cli *cli, struct launch *launch, peal_join_params
 {
     peal_diag diag = PEAL_DIAG_INIT;
     const char *at = params->interface ? params->interface : launch->address;
+    if (!at)
+        return say_usage("this host has no address by which others reach it; --interface says one");
     if (launch->rank == 0)
         CLI_TRY(say_diag(peal_meeting_open(cli->ctx, at, 0, &diag, &params->meeting, &launch->id),
                          &diag));
@@ -203,6 +233,21 @@ int launch_params(struct cli *cli, struct launch *launch, peal_join_params *para
     return EXIT_YES;
 }
 
+/* Each second, who has not come yet. */
+static peal_status join_watched(const struct cli *cli, const peal_join_params *params,
+                                const peal_table *table, peal_diag *diag, peal_world **world)
+{
+    peal_join *join;
+    peal_status status = peal_join_start(cli->ctx, params, table, diag, &join);
+    if (status != PEAL_OK)
+        return status;
+    while ((status = peal_join_test(join, 1000, diag, world)) == PEAL_AGAIN)
+        if (params->rank == 0)
+            say(SAY_NOTE, "%s", diag->text);
+    peal_join_end(join);
+    return status;
+}
+
 int launch_join(struct cli *cli, struct launch *launch, const peal_table *table,
                 peal_join_params *params, peal_world **world)
 {
@@ -211,6 +256,8 @@ int launch_join(struct cli *cli, struct launch *launch, const peal_table *table,
     CLI_TRY(say_diag(peal_table_get(table, &info), NULL));
     CLI_TRY(launch_fits(launch, info.ranks));
     CLI_TRY(launch_params(cli, launch, params));
+    if (cli_given(cli, OPT_WATCH))
+        return say_diag(join_watched(cli, params, table, &diag, world), &diag);
     return say_diag(peal_world_join(cli->ctx, params, table, &diag, world), &diag);
 }
 

@@ -40,6 +40,9 @@ int launch_fits(const struct launch *launch, uint32_t ranks);
 /* 1: --slice, and there are other ranks to make the rest. */
 int launch_slices(const struct cli *cli);
 
+/* ---- launch_address.c: where other hosts reach this one. NULL: it has no network. */
+const char *launch_outward(char *text, size_t size);
+
 /* ---- launch_share.c */
 /* 1: rank 0 plans for all, since a policy or a script is asked. */
 int launch_shares(const struct cli *cli);

@@ -58,6 +58,8 @@ static int run_verb(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    /* Ranks that a launcher started share a terminal: their lines come whole. */
+    (void)setvbuf(stderr, NULL, _IOLBF, 0);
     if (argc < 2) {
         help_all(stderr);
         return EXIT_USAGE;

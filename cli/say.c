@@ -153,6 +153,7 @@ void say_progress(const char *what, uint64_t done, uint64_t total)
     if (done >= total) {
         if (shown)
             fputs("\r\033[K", stderr);
+        (void)fflush(stderr);
         shown = 0;
         return;
     }
@@ -160,6 +161,7 @@ void say_progress(const char *what, uint64_t done, uint64_t total)
         return;
     fprintf(stderr, "\r%s: %llu of %llu\033[K", what, (unsigned long long)done,
             (unsigned long long)total);
+    (void)fflush(stderr);
     shown = 1;
 }
 

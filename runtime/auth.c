@@ -13,7 +13,8 @@
 #include <sys/socket.h>
 
 #define LABEL_BYTES 13u
-#define GUEST_NS 5000000000u /* a handshake takes no longer */
+#define GUEST_NS 5000000000u  /* a handshake takes no longer */
+#define STARVED_NS 500000000u /* nor so long, where others find no room */
 #define SLICE_MS 50
 
 static const uint8_t hello_mark[8] = {'P', 'E', 'A', 'L', 'N', 'E', 'T', '1'};
@@ -175,13 +176,20 @@ static uint32_t oldest(const struct auth_gate *gate)
     return at;
 }
 
-/* Bounded, so that those who knock without end do not keep the others waiting. */
-static void let_in(struct auth_gate *gate, uint64_t now)
+/* Bounded, so that those who knock without end do not keep the others waiting. Where there are no
+ * files left, strangers make room too; without any, waiting would change nothing. */
+static peal_status let_in(struct auth_gate *gate, uint64_t now)
 {
     for (uint32_t i = 0; i < AUTH_GUESTS; i++) {
         int fd = sock_accept(gate->listener);
+        if (fd == SOCK_NO_MORE && gate->guests == 0)
+            return PEAL_ERR_IO;
+        if (fd == SOCK_NO_MORE && now - gate->guest[oldest(gate)].since > STARVED_NS) {
+            gate->refused++;
+            drop(gate, oldest(gate));
+        }
         if (fd < 0)
-            return;
+            return PEAL_OK;
         if (gate->guests == AUTH_GUESTS) {
             gate->refused++;
             drop(gate, oldest(gate));
@@ -191,6 +199,7 @@ static void let_in(struct auth_gate *gate, uint64_t now)
         guest->fd = fd;
         guest->since = now;
     }
+    return PEAL_OK;
 }
 
 enum heard { NOTHING, GONE, PROVEN };
@@ -242,7 +251,7 @@ peal_status auth_gate_next(struct auth_gate *gate, struct sock_wait wait, int *f
     for (;;) {
         struct pollfd polled[AUTH_GUESTS + 1] = {{.fd = gate->listener, .events = POLLIN}};
         uint64_t now = rt_now_ns();
-        let_in(gate, now);
+        PEAL_TRY(let_in(gate, now));
         if (hear_all(gate, now, fd, claim))
             return PEAL_OK;
         if (wait.cancel && atomic_load_explicit(wait.cancel, memory_order_acquire))

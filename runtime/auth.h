@@ -65,7 +65,9 @@ struct auth_gate {
 };
 void auth_gate_open(struct auth_gate *gate, int listener, const struct auth_key *key);
 void auth_gate_close(struct auth_gate *gate); /* drops guests, keeps the listener */
-/* The next peer that has proven itself. */
+/* The next peer that has proven itself. TIMEOUT, ABORTED; IO: AUTH_NO_FILES. */
+#define AUTH_NO_FILES                                                                              \
+    "no connection can be taken: this process has as many files open as it may (ulimit -n)"
 peal_status auth_gate_next(struct auth_gate *gate, struct sock_wait wait, int *fd,
                            struct auth_claim *claim);
 

@@ -118,6 +118,33 @@ static void note(struct reception *r, struct rt_job *job, peal_status status)
     job->wait.deadline = rt_job_soon(job, GRACE_NS).deadline;
 }
 
+static void mark(const struct rt_job *job, uint32_t rank, uint8_t came)
+{
+    if (job->came)
+        atomic_store_explicit(&job->came[rank], came, memory_order_relaxed);
+}
+
+/* A rank that has come and ended may be started anew, as long as others are awaited. 1: it had. */
+static int forget(struct reception *r, struct rt_job *job, uint32_t rank)
+{
+    if (!job->restarts || job->star[rank] < 0 || !sock_has_ended(job->star[rank]))
+        return 0;
+    sock_close(&job->star[rank]);
+    mark(job, rank, 0);
+    r->here--;
+    return 1;
+}
+
+static int all_here(struct reception *r, struct rt_job *job)
+{
+    int ended = 0;
+    if (r->here < job->nranks)
+        return 0;
+    for (uint32_t i = 1; i < job->nranks && r->status == PEAL_OK; i++)
+        ended |= forget(r, job, i);
+    return !ended;
+}
+
 /* One that has proven itself says who it is. */
 static void receive(struct reception *r, struct rt_job *job, int fd, const struct auth_claim *claim)
 {
@@ -134,6 +161,8 @@ static void receive(struct reception *r, struct rt_job *job, int fd, const struc
     if (status == PEAL_OK && (ident.rank == 0 || ident.rank >= job->nranks))
         status = peal_fail(&why, PEAL_ERR_MISMATCH, "one on %s comes as rank %u of %u", ident.host,
                            ident.rank, job->nranks);
+    if (status == PEAL_OK)
+        (void)forget(r, job, ident.rank);
     if (status == PEAL_OK && job->star[ident.rank] >= 0)
         status = peal_fail(&why, PEAL_ERR_MISMATCH, "two come as rank %u, on %s and on %s",
                            ident.rank, job->idents[ident.rank].host, ident.host);
@@ -150,12 +179,30 @@ static void receive(struct reception *r, struct rt_job *job, int fd, const struc
     }
     job->idents[ident.rank] = ident;
     job->star[ident.rank] = fd;
+    mark(job, ident.rank, 1);
     r->here++;
 }
 
-static peal_status absent(const struct rt_job *job, peal_diag *diag)
+/* Where it listens is half of what there is to know: a host's name may be its loopback's. */
+static const char *listening(const struct rt_job *job, const struct auth_gate *gate, char *text,
+                             size_t size)
 {
-    char list[128] = "";
+    char at[SOCK_TEXT], refused[80] = "";
+    struct sock_addr addr = job->addr;
+    if (job->door >= 0)
+        (void)!sock_own(job->door, &addr, NULL);
+    if (gate->refused)
+        (void)snprintf(refused, sizeof refused,
+                       "; %llu connections did not prove to have this job's key",
+                       (unsigned long long)gate->refused);
+    (void)snprintf(text, size, " (rank 0 listens on %s%s%s)", sock_text(&addr, at),
+                   sock_is_loopback(&addr) ? ", which only its own host reaches" : "", refused);
+    return text;
+}
+
+static peal_status absent(const struct rt_job *job, const struct auth_gate *gate, peal_diag *diag)
+{
+    char list[128] = "", where[240];
     size_t used = 0;
     uint32_t count = 0;
     for (uint32_t r = 1; r < job->nranks; r++) {
@@ -165,9 +212,19 @@ static peal_status absent(const struct rt_job *job, peal_diag *diag)
         if (used + 16 < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%u", used ? ", " : "", r);
     }
-    return peal_fail(diag, PEAL_ERR_TIMEOUT, "%u of %u ranks did not come within %u ms: %s%s",
+    return peal_fail(diag, PEAL_ERR_TIMEOUT, "%u of %u ranks did not come within %u ms: %s%s%s",
                      count, job->nranks, job->timeout_ms, list,
-                     used + 16 < sizeof list ? "" : ", ...");
+                     used + 16 < sizeof list ? "" : ", ...",
+                     listening(job, gate, where, sizeof where));
+}
+
+/* Why no more ranks are received. */
+static peal_status give_up(const struct rt_job *job, struct reception *r, peal_status status)
+{
+    if (status == PEAL_ERR_TIMEOUT)
+        return absent(job, &r->gate, &r->why);
+    return peal_fail(&r->why, status, "%s",
+                     status == PEAL_ERR_IO ? AUTH_NO_FILES : "joining was called off");
 }
 
 static void tell_all(struct rt_job *job, const struct rt_verdict *verdict)
@@ -184,9 +241,9 @@ static void tell_all(struct rt_job *job, const struct rt_verdict *verdict)
 
 static peal_status receive_all(struct rt_job *job, struct reception *r)
 {
-    auth_gate_open(&r->gate, job->listener, &job->key);
+    auth_gate_open(&r->gate, job->door >= 0 ? job->door : job->listener, &job->key);
     r->here = 1;
-    while (r->here < job->nranks) {
+    while (!all_here(r, job)) {
         struct auth_claim claim;
         int fd;
         peal_status status = auth_gate_next(&r->gate, job->wait, &fd, &claim);
@@ -195,8 +252,7 @@ static peal_status receive_all(struct rt_job *job, struct reception *r)
             continue;
         }
         if (r->status == PEAL_OK)
-            r->status = status == PEAL_ERR_TIMEOUT ? absent(job, &r->why)
-                                                   : peal_fail(&r->why, status, "called off");
+            r->status = give_up(job, r, status);
         break;
     }
     auth_gate_close(&r->gate);
@@ -213,6 +269,7 @@ static peal_status meet_as_root(struct rt_job *job, peal_diag *diag)
     r->status = auth_random(job->world, sizeof job->world, &r->why);
     if (r->status == PEAL_OK)
         r->status = receive_all(job, r);
+    sock_close(&job->door);
     rt_verdict_set(&verdict, r->status, &r->why);
     verdict.sockets = job->sockets;
     memcpy(verdict.world, job->world, sizeof verdict.world);
@@ -247,8 +304,10 @@ static peal_status find_root(struct rt_job *job, const struct job_plan *plan, pe
     for (uint32_t i = 0;; i++) {
         root = &plan->roots[i % plan->nroots];
         peal_status status = call_root(job, root, plan, diag);
-        if (status == PEAL_OK)
+        if (status == PEAL_OK) {
+            mark(job, 0, 1);
             return PEAL_OK;
+        }
         if (status == PEAL_ERR_ABORTED)
             return rt_job_lost(job, status, 0, diag);
         if (status == PEAL_ERR_IO)
@@ -265,6 +324,17 @@ static peal_status find_root(struct rt_job *job, const struct job_plan *plan, pe
         if (i % plan->nroots == plan->nroots - 1)
             rt_sleep_us(RETRY_US);
     }
+}
+
+/* Rank 0 listens everywhere: then where this rank has found it. */
+static peal_status name_root(struct rt_job *job, peal_diag *diag)
+{
+    struct sock_addr *addr = &job->idents[0].addr;
+    uint16_t port = addr->port;
+    if (sock_other(job->star[0], addr) != PEAL_OK)
+        return rt_job_lost(job, PEAL_ERR_PEER, 0, diag);
+    addr->port = port;
+    return PEAL_OK;
 }
 
 static peal_status meet_root(struct rt_job *job, peal_diag *diag)
@@ -289,6 +359,8 @@ static peal_status meet_root(struct rt_job *job, peal_diag *diag)
         return rt_job_lost(job, status, 0, diag);
     memcpy(job->world, verdict.world, sizeof job->world);
     job->sockets = verdict.sockets;
+    if (sock_is_any(&job->idents[0].addr))
+        PEAL_TRY(name_root(job, diag));
     for (uint32_t r = 0; r < job->nranks; r++)
         end_texts(&job->idents[r]);
     return PEAL_OK;
@@ -296,14 +368,21 @@ static peal_status meet_root(struct rt_job *job, peal_diag *diag)
 
 /* ---- listening for ranks of other hosts */
 
-/* Where rank 0 is reached from, unless told otherwise: not on all interfaces. */
+/* Where rank 0 is reached from, unless told otherwise: not on all interfaces. Rank 0 is met where
+ * all look for it, which may be another network than the one that is to carry the data. */
 static peal_status open_listener(struct rt_job *job, const struct job_plan *plan, peal_diag *diag)
 {
-    if (job->listener >= 0)
-        return sock_own(job->listener, &job->addr, diag);
-    PEAL_TRY(sock_own(job->star[0], &job->addr, diag));
+    struct sock_addr met;
+    PEAL_TRY(sock_own(job->listener >= 0 ? job->listener : job->star[0], &met, diag));
+    job->addr = met;
     if (plan->interface)
-        PEAL_TRY(sock_interface(plan->interface, job->addr.family, &job->addr, diag));
+        PEAL_TRY(sock_interface(plan->interface, met.family, &job->addr, diag));
+    if (job->listener >= 0 && sock_same_host(&met, &job->addr)) {
+        job->addr.port = met.port;
+        return PEAL_OK;
+    }
+    job->door = job->listener;
+    job->listener = -1;
     job->addr.port = 0;
     return sock_listen(&job->addr, &job->listener, diag);
 }
@@ -328,7 +407,13 @@ static peal_status fill(struct rt_job *job, const struct job_plan *plan)
     job->timeout_ms = plan->timeout_ms;
     peal_copy_text(job->rdma, sizeof job->rdma, plan->rdma ? plan->rdma : "");
     job->listener = plan->listener;
+    job->door = -1;
     job->wait.cancel = plan->cancel;
+    job->came = plan->came;
+    job->restarts = plan->restarts;
+    rt_job_refresh(job);
+    if (plan->deadline)
+        job->wait.deadline = plan->deadline;
     if (plan->key)
         job->key = *plan->key;
     peal_copy_text(job->key_name, sizeof job->key_name, plan->key_name ? plan->key_name : "");
@@ -336,7 +421,6 @@ static peal_status fill(struct rt_job *job, const struct job_plan *plan)
     job->idents = peal_calloc(job->ctx, job->nranks, sizeof *job->idents);
     for (uint32_t r = 0; job->star && r < job->nranks; r++)
         job->star[r] = -1;
-    rt_job_refresh(job);
     return job->star && job->idents ? PEAL_OK : PEAL_ERR_MEMORY;
 }
 
@@ -358,6 +442,7 @@ peal_status rt_job_make(peal_ctx *ctx, const struct job_plan *plan, const peal_t
     if (job->rank == 0)
         rt_key_remove(job->key_name);
     job->key_name[0] = '\0';
+    job->came = NULL;
     if (status != PEAL_OK) {
         rt_job_free(job);
         return status;
@@ -374,6 +459,7 @@ void rt_job_free(struct rt_job *job)
     for (uint32_t r = 0; job->star && r < job->nranks; r++)
         sock_close(&job->star[r]);
     sock_close(&job->listener);
+    sock_close(&job->door);
     peal_free(job->ctx, job->star, job->nranks * sizeof *job->star);
     peal_free(job->ctx, job->idents, job->nranks * sizeof *job->idents);
     peal_free(job->ctx, job, sizeof *job);

@@ -47,20 +47,28 @@ peal_status rt_host_name(const char *given, char *id, size_t id_bytes, char *nam
 
 /* ---- the key of a host */
 
+static peal_status no_key(const char *name, const char *why, peal_diag *diag)
+{
+    return peal_fail(diag, PEAL_ERR_IO,
+                     "there is no key for the job, and this host's own cannot be kept as "
+                     "/dev/shm%s: %s; give all ranks the same secret (peal run: PEAL_JOB_KEY or "
+                     "PEAL_JOB_KEY_FILE)",
+                     name, why);
+}
+
 peal_status rt_key_put(const char *name, struct auth_key *key, peal_diag *diag)
 {
     PEAL_TRY(auth_random(key->bytes, sizeof key->bytes, diag));
     (void)shm_unlink(name); /* of a job that ended badly */
     int fd = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
     if (fd < 0)
-        return peal_fail(diag, PEAL_ERR_IO, "keeping this host's key as %s: %s", name,
-                         strerror(errno));
+        return no_key(name, strerror(errno), diag);
     ssize_t put = write(fd, key->bytes, sizeof key->bytes);
     (void)close(fd);
     if (put == (ssize_t)sizeof key->bytes)
         return PEAL_OK;
     (void)shm_unlink(name);
-    return peal_fail(diag, PEAL_ERR_IO, "keeping this host's key as %s: no room", name);
+    return no_key(name, "no room", diag);
 }
 
 /* Others may have put something of that name: only what this user alone can write is taken. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining a world of several processes: by an id or an address, all at once or bit by bit. */
+/* Joining a world of several processes, by an id or an address, and splitting it. */
 #include "clock.h"
 #include "far.h"
 
@@ -9,6 +9,7 @@
 #define DEFAULT_HEAP (256ull << 20)
 #define DEFAULT_TIMEOUT_MS 30000u
 #define DEFAULT_SOCKETS 2u
+#define RESOLVE_US 100000u /* between questions for an address */
 
 /* ---- ids and meetings */
 
@@ -33,6 +34,10 @@ peal_status peal_meeting_open(peal_ctx *ctx, const char *address, uint32_t port,
         return peal_fail(diag, PEAL_ERR_ARG, "a meeting needs a context and a port up to 65535");
     if (address)
         PEAL_TRY(sock_interface(address, 0, &content.root, diag));
+    if (sock_is_any(&content.root))
+        return peal_fail(diag, PEAL_ERR_ARG,
+                         "%s is every interface, and leads nobody here: an id names one of them",
+                         address);
     content.root.port = (uint16_t)port;
     memcpy(content.mark, id_mark, sizeof id_mark);
     PEAL_TRY(auth_random(content.key.bytes, sizeof content.key.bytes, diag));
@@ -141,11 +146,13 @@ static peal_status host_key(struct rt_ask *ask, peal_diag *diag)
     return PEAL_OK;
 }
 
+/* Where the others look for it; on an interface that is named where that is the host's loopback
+ * alone, or no address of it at all. */
 static peal_status listen_as_root(struct rt_ask *ask, peal_diag *diag)
 {
     const struct sock_addr *at = here(ask);
     struct sock_addr addr;
-    if (ask->params.interface) {
+    if (ask->params.interface && (!at || sock_is_loopback(at))) {
         PEAL_TRY(sock_interface(ask->params.interface, 0, &addr, diag));
         addr.port = (uint16_t)ask->params.port;
     } else if (at) {
@@ -159,20 +166,57 @@ static peal_status listen_as_root(struct rt_ask *ask, peal_diag *diag)
     return ask->plan.wait_for_key ? rt_key_put(ask->key_name, &ask->key, diag) : PEAL_OK;
 }
 
+/* The same, as other ranks of its host have to see it. */
+static void look_there_too(struct rt_ask *ask)
+{
+    const struct sock_addr *at = here(ask);
+    struct sock_addr *more = &ask->roots[ask->plan.nroots];
+    if (!ask->params.interface || !at || !sock_is_loopback(at) ||
+        ask->plan.nroots == JOB_ROOTS_MAX ||
+        sock_interface(ask->params.interface, 0, more, NULL) != PEAL_OK)
+        return;
+    more->port = (uint16_t)ask->params.port;
+    ask->plan.nroots++;
+}
+
+/* A host's name may become known late, as that of a pod which is about to start. */
+static peal_status find_address(struct rt_ask *ask, peal_diag *diag)
+{
+    const peal_join_params *p = &ask->params;
+    const _Atomic uint32_t *cancel = ask->plan.cancel;
+    ask->plan.deadline = rt_now_ns() + (uint64_t)p->timeout_ms * 1000000u;
+    for (;;) {
+        peal_diag why = PEAL_DIAG_INIT;
+        peal_status status = sock_resolve(p->address, (uint16_t)p->port, ask->roots, JOB_ROOTS_MAX,
+                                          &ask->plan.nroots, &why);
+        if (status == PEAL_OK)
+            return status;
+        if (cancel && atomic_load_explicit(cancel, memory_order_acquire))
+            return peal_fail(diag, PEAL_ERR_ABORTED, "joining was called off");
+        if (status != PEAL_AGAIN)
+            return peal_fail(diag, status, "%s", why.text);
+        if (rt_now_ns() > ask->plan.deadline)
+            return peal_fail(diag, PEAL_ERR_IO, "%s (tried for %u ms)", why.text, p->timeout_ms);
+        rt_sleep_us(RESOLVE_US);
+    }
+}
+
 static peal_status by_address(struct rt_ask *ask, peal_diag *diag)
 {
     const peal_join_params *p = &ask->params;
-    PEAL_TRY(sock_resolve(p->address, (uint16_t)p->port, ask->roots, JOB_ROOTS_MAX,
-                          &ask->plan.nroots, diag));
+    PEAL_TRY(find_address(ask, diag));
     if (p->key_bytes)
         auth_key_from(p->key, p->key_bytes, &ask->key);
     else
         PEAL_TRY(host_key(ask, diag));
-    return p->rank == 0 ? listen_as_root(ask, diag) : PEAL_OK;
+    if (p->rank == 0)
+        return listen_as_root(ask, diag);
+    look_there_too(ask);
+    return PEAL_OK;
 }
 
-peal_status rt_ask_read(const peal_join_params *given, const peal_table *table, struct rt_ask *ask,
-                        peal_diag *diag)
+peal_status rt_ask_read(const peal_join_params *given, const peal_table *table,
+                        const _Atomic uint32_t *cancel, struct rt_ask *ask, peal_diag *diag)
 {
     peal_join_params *p = &ask->params;
     memset(ask, 0, sizeof *ask);
@@ -193,7 +237,9 @@ peal_status rt_ask_read(const peal_join_params *given, const peal_table *table, 
                                   .rdma = p->rdma,
                                   .key = &ask->key,
                                   .roots = ask->roots,
-                                  .listener = -1};
+                                  .listener = -1,
+                                  .restarts = 1,
+                                  .cancel = cancel};
     return p->id ? by_id(ask, !table, diag) : by_address(ask, diag);
 }
 
@@ -236,118 +282,41 @@ static peal_status make_world(peal_ctx *ctx, struct rt_ask *ask, const peal_tabl
 }
 
 static peal_status join(peal_ctx *ctx, const peal_join_params *params, const peal_table *table,
-                        const _Atomic uint32_t *cancel, peal_diag *diag, peal_world **world_out)
+                        const struct rt_watch *watch, peal_diag *diag, peal_world **world_out)
 {
     struct rt_ask ask;
-    peal_status status = rt_ask_read(params, table, &ask, diag);
+    peal_status status = rt_ask_read(params, table, watch->cancel, &ask, diag);
     if (status != PEAL_OK) {
         sock_close(&ask.plan.listener);
         return status;
     }
-    ask.plan.cancel = cancel;
+    ask.plan.came = watch->came;
     return make_world(ctx, &ask, table, diag, world_out);
 }
 
-/* The meeting is used up, whatever comes of it. */
-static void close_meeting(const peal_join_params *given)
+void rt_join_drop(const peal_join_params *given)
 {
     peal_join_params params;
-    if (peal_import(&params, sizeof params, given) == PEAL_OK)
+    if (given && peal_import(&params, sizeof params, given) == PEAL_OK)
         peal_meeting_close(params.meeting);
+}
+
+peal_status rt_join(peal_ctx *ctx, const peal_join_params *params, const peal_table *table,
+                    const struct rt_watch *watch, peal_diag *diag, peal_world **world_out)
+{
+    peal_status status = join(ctx, params, table, watch, diag, world_out);
+    rt_join_drop(params);
+    return status;
 }
 
 peal_status peal_world_join(peal_ctx *ctx, const peal_join_params *params, const peal_table *table,
                             peal_diag *diag, peal_world **world_out)
 {
-    if (!ctx || !params || !table || !world_out)
-        return peal_fail(diag, PEAL_ERR_ARG, "joining takes a context, parameters and a table");
-    peal_status status = join(ctx, params, table, NULL, diag, world_out);
-    close_meeting(params);
-    return status;
-}
-
-/* ---- bit by bit: a thread of its own blocks instead */
-
-struct peal_join {
-    peal_ctx *ctx;
-    peal_join_params params;
-    const peal_table *table;
-    _Atomic uint32_t cancel;
-    _Atomic uint32_t done;
-    int joined; /* the thread has been */
-    pthread_t thread;
-    peal_status status;
-    peal_diag diag;
-    peal_world *world;
-};
-
-static void *join_main(void *argument)
-{
-    peal_join *self = argument;
-    self->status =
-        join(self->ctx, &self->params, self->table, &self->cancel, &self->diag, &self->world);
-    close_meeting(&self->params);
-    atomic_store_explicit(&self->done, 1, memory_order_release);
-    return NULL;
-}
-
-peal_status peal_join_start(peal_ctx *ctx, const peal_join_params *params, const peal_table *table,
-                            peal_diag *diag, peal_join **join_out)
-{
-    peal_join_params own;
-    if (!ctx || !params || !table || !join_out)
-        return peal_fail(diag, PEAL_ERR_ARG, "joining takes a context, parameters and a table");
-    peal_status status = peal_import(&own, sizeof own, params);
-    if (status != PEAL_OK)
-        return peal_fail(diag, status, "join parameters of an unknown size");
-    peal_join *made = peal_calloc(ctx, 1, sizeof *made);
-    if (!made) {
-        peal_meeting_close(own.meeting);
-        return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
-    }
-    made->ctx = ctx;
-    made->params = own;
-    made->params.size = sizeof made->params;
-    made->table = table;
-    made->diag = (peal_diag)PEAL_DIAG_INIT;
-    if (pthread_create(&made->thread, NULL, join_main, made) != 0) {
-        peal_meeting_close(own.meeting);
-        peal_free(ctx, made, sizeof *made);
-        return peal_fail(diag, PEAL_ERR_MEMORY, "no thread to join with");
-    }
-    *join_out = made;
-    return PEAL_OK;
-}
-
-peal_status peal_join_test(peal_join *self, uint32_t wait_ms, peal_diag *diag,
-                           peal_world **world_out)
-{
-    if (!self || !world_out || self->joined)
-        return peal_fail(diag, PEAL_ERR_ARG, "nothing is being joined");
-    uint64_t until = rt_now_ns() + (uint64_t)wait_ms * 1000000u;
-    while (!atomic_load_explicit(&self->done, memory_order_acquire)) {
-        if (rt_now_ns() >= until)
-            return PEAL_AGAIN;
-        rt_sleep_us(500);
-    }
-    (void)pthread_join(self->thread, NULL);
-    self->joined = 1;
-    if (self->status != PEAL_OK)
-        return peal_fail(diag, self->status, "%s", self->diag.text);
-    *world_out = self->world;
-    self->world = NULL;
-    return PEAL_OK;
-}
-
-void peal_join_end(peal_join *self)
-{
-    if (!self)
-        return;
-    atomic_store_explicit(&self->cancel, 1, memory_order_release);
-    if (!self->joined)
-        (void)pthread_join(self->thread, NULL);
-    peal_world_destroy(self->world);
-    peal_free(self->ctx, self, sizeof *self);
+    const struct rt_watch nobody = {NULL, NULL};
+    if (ctx && params && table && world_out)
+        return rt_join(ctx, params, table, &nobody, diag, world_out);
+    rt_join_drop(params);
+    return peal_fail(diag, PEAL_ERR_ARG, "joining takes a context, parameters and a table");
 }
 
 /* ---- split and shrink */

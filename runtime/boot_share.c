@@ -171,7 +171,7 @@ peal_status peal_table_share(peal_ctx *ctx, const peal_join_params *params, cons
     if (!ctx || !params || !table_out)
         return peal_fail(diag, PEAL_ERR_ARG,
                          "sharing takes a context, parameters and a place for the table");
-    peal_status status = rt_ask_read(params, NULL, &ask, diag);
+    peal_status status = rt_ask_read(params, NULL, NULL, &ask, diag);
     if (status == PEAL_OK)
         status = check_table(&ask.params, table, diag);
     if (status != PEAL_OK) {

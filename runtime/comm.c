@@ -87,6 +87,7 @@ static peal_status announce(struct peal_comm *comm, struct peal_hash128 digest, 
     rt_attach_offer(comm);
     rt_parts_offer(comm);
     atomic_store_explicit(&board->joined, 2, memory_order_release);
+    comm->announced = 1;
     return PEAL_OK;
 }
 
@@ -238,6 +239,8 @@ void peal_comm_destroy(peal_comm *comm)
     rt_queue_free(comm);
     rt_far_stop(comm);
     rt_worker_stop(comm);
+    if (comm->announced)
+        atomic_store_explicit(&comm->board->left, 1, memory_order_release);
     rt_attach_free(comm);
     rt_trace_free(comm);
     rt_image_free(comm);
@@ -247,10 +250,8 @@ void peal_comm_destroy(peal_comm *comm)
 
 /* ---- the rest */
 
-void *peal_mem_alloc(peal_comm *comm, size_t bytes)
+static void *take(peal_comm *comm, size_t bytes)
 {
-    if (!comm || bytes == 0)
-        return NULL;
     uint64_t room = comm->layout.heap_bytes - comm->heap_used - 2 * comm->staged_bytes;
     if (bytes > room)
         return NULL;
@@ -267,6 +268,16 @@ void *peal_mem_alloc(peal_comm *comm, size_t bytes)
     return memory;
 }
 
+void *peal_mem_alloc(peal_comm *comm, size_t bytes)
+{
+    if (!comm || bytes == 0)
+        return NULL;
+    rt_queue_hold(comm);
+    void *memory = take(comm, bytes);
+    rt_queue_leave(comm);
+    return memory;
+}
+
 void peal_comm_abort(peal_comm *comm)
 {
     if (!comm)
@@ -280,11 +291,13 @@ peal_status peal_comm_get(const peal_comm *comm, peal_comm_info *info)
 {
     if (!comm || !info)
         return PEAL_ERR_ARG;
+    rt_queue_hold(comm);
     peal_comm_info full = {.size = sizeof full,
                            .rank = comm->rank,
                            .ranks = comm->nranks,
                            .calls = comm->calls,
                            .engines = comm->engines,
                            .stand_ins = comm->stand_ins};
+    rt_queue_leave(comm);
     return peal_export(info, &full, sizeof full);
 }

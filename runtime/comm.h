@@ -320,6 +320,7 @@ struct peal_comm {
     uint32_t stand_ins;
     uint32_t packet_sources; /* most packets or wire slots one step reads */
     int failed;
+    int announced; /* its board says that it is there */
     uint64_t calls;
     uint64_t carried[PEAL_TRANSPORT_COUNT]; /* in the call under way, but by memory: bytes */
     int measures;
@@ -545,8 +546,21 @@ struct rt_queue;
 peal_status rt_queue_make(struct peal_comm *comm, peal_diag *diag);
 /* What is outstanding ends with ABORTED. */
 void rt_queue_free(struct peal_comm *comm);
+/* Around what a caller looks at or changes beside calls: a thread of the comm's may be at it. */
+void rt_queue_hold(const struct peal_comm *comm);
+void rt_queue_leave(const struct peal_comm *comm);
 /* Starts a call behind all others and waits for its end. */
 peal_status rt_queue_call(struct peal_comm *comm, const struct rt_call *call, peal_diag *diag);
+
+/* 1: a rank is known to be, or to have been, in another call of this one's number. */
+int rt_calls_other(const struct peal_comm *comm, uint32_t rank);
+
+/* ---- differ.c: what a call is, for others; and what the culprit's is, not the seer's ("allreduce
+ * of 5 float32, max, not allreduce of 5 float32, sum"). 0: that is not known. */
+void rt_tell_call(const struct peal_comm *comm, const struct rt_args *args);
+#define RT_CALL_TEXT 96
+int rt_calls_differ(const struct peal_comm *comm, const struct rt_error *error, char *text,
+                    size_t size);
 
 /* ---- engine_sm.c. 0: a packet has not arrived. -1: it carries another call's digest. */
 void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,

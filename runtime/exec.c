@@ -170,15 +170,27 @@ static struct rt_blocked find_blocked(const struct peal_comm *comm, const struct
     return blocked;
 }
 
+/* Whose packet carries another call's digest: of several, one that says the same of itself. */
+static uint32_t strange_rank(const struct peal_comm *comm, const struct rt_row *row,
+                             const struct rt_step *step)
+{
+    for (unsigned i = 0; step->kind == RT_PACKET && i < step->nsrc; i++) {
+        const struct rt_operand *operand = &row->operands[step->operands + i];
+        if (operand->packet && rt_calls_other(comm, operand->writer))
+            return operand->writer;
+    }
+    return awaited_rank(row, step);
+}
+
 /* STRANGE: what a peer sent is of another call. LOST: a peer's memory is gone. */
 static peal_status broken(struct peal_comm *comm, const struct rt_row *row,
                           const struct rt_lane *lane, enum outcome outcome, peal_diag *diag)
 {
     int lost = outcome == LOST;
+    const struct rt_step *step = &row->steps[lane->pc];
     struct rt_error error = {.status = lost ? PEAL_ERR_PEER : PEAL_ERR_MISMATCH,
                              .rank = comm->rank,
-                             .culprit =
-                                 lost ? comm->lost : awaited_rank(row, &row->steps[lane->pc]),
+                             .culprit = lost ? comm->lost : strange_rank(comm, row, step),
                              .lane = lane->number,
                              .step = lane->pc - lane->first,
                              .call = comm->stamp};

@@ -78,6 +78,8 @@ static peal_status no_link(const struct rt_job *job, uint32_t rank, peal_status 
     const struct rt_ident *ident = &job->idents[rank];
     if (status == PEAL_ERR_ABORTED)
         return peal_fail(diag, status, "joining was called off");
+    if (status == PEAL_ERR_IO)
+        return peal_fail(diag, status, "%s", AUTH_NO_FILES);
     return peal_fail(diag, status == PEAL_ERR_TIMEOUT ? status : PEAL_ERR_PEER,
                      "no connection with rank %u on %s, %s", rank, ident->host,
                      sock_text(&ident->addr, text));

@@ -270,5 +270,7 @@ peal_status rt_select(struct peal_comm *comm, struct rt_args args, struct rt_row
     struct rt_row *found = *row;
     if (!found->known || !rt_row_serves(found, args))
         learn(comm, found, &args);
+    if (!rt_world_failed(comm)) /* else others may yet look at what the call that failed was */
+        rt_tell_call(comm, &args);
     return PEAL_OK;
 }

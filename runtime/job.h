@@ -58,9 +58,12 @@ struct rt_job {
     uint32_t timeout_ms;
     struct auth_key key;
     uint8_t world[16];
-    int listener;
+    int listener;          /* for links, and worlds that are split off */
+    int door;              /* rank 0, while ranks come together elsewhere than there; else -1 */
     struct sock_addr addr; /* of the listener */
     int *star;             /* rank 0: one to each rank; else the first leads to rank 0 */
+    int restarts;
+    _Atomic uint8_t *came; /* while ranks come together; NULL: nobody looks */
     struct rt_rounds rounds;
     struct rt_ident *idents;
     struct rt_far *far; /* NULL: all ranks are on this host */
@@ -75,6 +78,7 @@ struct job_plan {
     uint32_t ranks;
     uint32_t sockets;
     uint32_t timeout_ms;
+    uint64_t deadline; /* of the meeting; 0: timeout_ms from its beginning */
     uint64_t heap_bytes;
     const char *host;
     const char *host_id; /* NULL: found out */
@@ -84,10 +88,13 @@ struct job_plan {
     const struct sock_addr *roots; /* where rank 0 may be found */
     uint32_t nroots;
     int listener;     /* rank 0: taken over; else -1, or a listener to be kept */
+    int restarts;     /* a rank that has come and ended may come again */
     int wait_for_key; /* the key is in key_name, once rank 0 has put it there */
     int may_be_busy;  /* rank 0 may be in another meeting, whose key this one's is not */
     const char *key_name;
     const _Atomic uint32_t *cancel;
+    /* 1: here; rank 0 knows it of all, the others of rank 0. NULL: nobody asks. */
+    _Atomic uint8_t *came;
 };
 
 /* Join parameters, read. */
@@ -101,8 +108,18 @@ struct rt_ask {
 
 /* ---- boot_join.c: table NULL: the meeting is about none, and rank 0's listener is lent. Also on
  * errors the plan's listener is the caller's to close. */
-peal_status rt_ask_read(const peal_join_params *given, const peal_table *table, struct rt_ask *ask,
-                        peal_diag *diag);
+peal_status rt_ask_read(const peal_join_params *given, const peal_table *table,
+                        const _Atomic uint32_t *cancel, struct rt_ask *ask, peal_diag *diag);
+
+/* What another thread sees of a join, and has to say in it; NULL: none does. */
+struct rt_watch {
+    const _Atomic uint32_t *cancel;
+    _Atomic uint8_t *came; /* as in struct job_plan */
+};
+/* The meeting of the parameters is used up, whatever comes of it. */
+peal_status rt_join(peal_ctx *ctx, const peal_join_params *params, const peal_table *table,
+                    const struct rt_watch *watch, peal_diag *diag, peal_world **world_out);
+void rt_join_drop(const peal_join_params *given); /* the meeting; given: NULL, or of any size */
 
 /* ---- boot.c: coming together. All ranks get the same answer. table NULL: nobody brings one. */
 peal_status rt_job_make(peal_ctx *ctx, const struct job_plan *plan, const peal_table *table,

@@ -9,7 +9,9 @@ peal_status peal_comm_measure(peal_comm *comm, int on)
 {
     if (!comm)
         return PEAL_ERR_ARG;
+    rt_queue_hold(comm);
     comm->measures = on != 0;
+    rt_queue_leave(comm);
     return PEAL_OK;
 }
 
@@ -21,6 +23,7 @@ peal_status peal_comm_counter(const peal_comm *comm, uint32_t index, peal_counte
     if (!comm || !counter || index >= comm->nrows)
         return PEAL_ERR_ARG;
     const struct rt_row *row = &comm->rows[index];
+    rt_queue_hold(comm);
     peal_counter full = {.size = sizeof full,
                          .collective = row->collective,
                          .root = row->root,
@@ -37,6 +40,7 @@ peal_status peal_comm_counter(const peal_comm *comm, uint32_t index, peal_counte
         full.carried[t] = (peal_carried){.calls = row->carried[t].calls,
                                          .bytes = row->carried[t].bytes,
                                          .time_us = (double)row->carried[t].time_ns / 1e3};
+    rt_queue_leave(comm);
     return peal_export(counter, &full, sizeof full);
 }
 
@@ -105,7 +109,12 @@ void rt_trace_step(struct peal_comm *comm, const struct rt_row *row, const struc
 
 peal_status peal_comm_traced(const peal_comm *comm, uint32_t index, peal_trace_event *event)
 {
-    if (!comm || !event || index >= comm->trace_used)
+    if (!comm || !event)
+        return PEAL_ERR_ARG;
+    rt_queue_hold(comm);
+    uint32_t used = comm->trace_used;
+    rt_queue_leave(comm);
+    if (index >= used)
         return PEAL_ERR_ARG;
     const struct rt_mark *mark = &comm->trace[index];
     peal_trace_event full = {.size = sizeof full,

@@ -135,6 +135,18 @@ static void take_lock(struct rt_queue *queue)
     atomic_fetch_sub_explicit(&queue->asking, 1, memory_order_relaxed);
 }
 
+void rt_queue_hold(const struct peal_comm *comm)
+{
+    if (comm->queue->threaded)
+        take_lock(comm->queue);
+}
+
+void rt_queue_leave(const struct peal_comm *comm)
+{
+    if (comm->queue->threaded)
+        (void)pthread_mutex_unlock(&comm->queue->lock);
+}
+
 /* ---- the thread */
 
 /* Gives the lock to whoever wants it behind each pass: in one it may nap. */

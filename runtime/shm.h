@@ -113,6 +113,7 @@ struct rt_board {
     /* As `call`, of each call that was not waited for; more than a rank can be ahead. */
     alignas(RT_LINE) rt_word ahead[2 * PLAN_AHEAD];
     alignas(RT_LINE) rt_half joined; /* 0, 1 while it writes the rest, 2 */
+    rt_half left;                    /* 1: its comm is gone, and its process may go on */
     rt_half pid;
     rt_word pid_space;   /* pids are comparable among equal ones; 0 never */
     rt_word table[2];    /* digest of its table */
@@ -122,6 +123,7 @@ struct rt_board {
     rt_word terms;       /* on which it cuts calls into parts; 0: it does not */
     rt_half offers;      /* how many new tables it has offered, */
     rt_word offer[2][2]; /* and the digests of the last two by the number's parity; 0: it cannot */
+    rt_word asked[3];    /* the arguments of its calls since they were last others (differ.c) */
 };
 
 /* What a table needs, and where it lies. ERR_RANGE beyond what an address space holds. */

@@ -88,8 +88,9 @@ peal_status sock_resolve(const char *name, uint16_t port, struct sock_addr *list
         bare[length - 2] = '\0';
     int failed = getaddrinfo(bare, NULL, &hints, &found);
     if (failed != 0)
-        return peal_fail(diag, PEAL_ERR_IO, "finding the address of '%s': %s", bare,
-                         gai_strerror(failed));
+        return peal_fail(diag,
+                         failed == EAI_AGAIN || failed == EAI_NONAME ? PEAL_AGAIN : PEAL_ERR_IO,
+                         "finding the address of '%s': %s", bare, gai_strerror(failed));
     *count = 0;
     for (struct addrinfo *at = found; at && *count < room; at = at->ai_next) {
         if (!to_own(at->ai_addr, &list[*count]))
@@ -134,8 +135,28 @@ peal_status sock_interface(const char *name, uint8_t family, struct sock_addr *a
         return PEAL_OK;
     if (if_nametoindex(name) != 0)
         return peal_fail(diag, PEAL_ERR_ARG, "interface %s has no address of that kind", name);
-    PEAL_TRY(sock_resolve(name, 0, addr, 1, &count, diag));
-    return PEAL_OK;
+    peal_status status = sock_resolve(name, 0, addr, 1, &count, diag);
+    if (status == PEAL_AGAIN)
+        return peal_fail(diag, PEAL_ERR_ARG, "%s is no interface of this host, nor an address",
+                         name);
+    return status;
+}
+
+int sock_is_any(const struct sock_addr *addr)
+{
+    static const uint8_t none[sizeof addr->ip];
+    return memcmp(addr->ip, none, sizeof none) == 0;
+}
+
+int sock_same_host(const struct sock_addr *a, const struct sock_addr *b)
+{
+    return a->family == b->family && memcmp(a->ip, b->ip, sizeof a->ip) == 0;
+}
+
+int sock_is_loopback(const struct sock_addr *addr)
+{
+    static const uint8_t six[sizeof addr->ip] = {[15] = 1};
+    return addr->family == 4 ? addr->ip[0] == 127 : memcmp(addr->ip, six, sizeof six) == 0;
 }
 
 int sock_is_here(const struct sock_addr *addr)
@@ -166,6 +187,13 @@ void sock_end(int fd)
     (void)shutdown(fd, SHUT_WR);
 }
 
+int sock_has_ended(int fd)
+{
+    char byte;
+    ssize_t got = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
 int sock_share(int fd)
 {
     return fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -191,6 +219,14 @@ peal_status sock_own(int fd, struct sock_addr *addr, peal_diag *diag)
     if (getsockname(fd, &at.any, &length) != 0 || !to_own(&at.any, addr))
         return peal_fail(diag, PEAL_ERR_IO, "asking for a socket's address: %s", strerror(errno));
     return PEAL_OK;
+}
+
+peal_status sock_other(int fd, struct sock_addr *addr)
+{
+    union any_addr at;
+    socklen_t length = sizeof at;
+    memset(&at, 0, sizeof at);
+    return getpeername(fd, &at.any, &length) == 0 && to_own(&at.any, addr) ? PEAL_OK : PEAL_ERR_IO;
 }
 
 peal_status sock_listen(struct sock_addr *addr, int *fd, peal_diag *diag)
@@ -222,7 +258,7 @@ int sock_accept(int listener)
 {
     int fd = accept(listener, NULL, NULL);
     if (fd < 0)
-        return -1;
+        return errno == EMFILE || errno == ENFILE ? SOCK_NO_MORE : -1;
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     (void)fcntl(fd, F_SETFL, O_NONBLOCK);
     tune(fd);

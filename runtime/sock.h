@@ -24,7 +24,8 @@ struct sock_wait {
     const _Atomic uint32_t *cancel; /* NULL, or a word that is not 0 once nobody waits any more */
 };
 
-/* Names and numbers, with or without the brackets of IPv6; at most `room` of them. */
+/* Names and numbers, with or without the brackets of IPv6; at most `room` of them. PEAL_AGAIN, with
+ * the reason in *diag: a name that is not known, which may change. */
 peal_status sock_resolve(const char *name, uint16_t port, struct sock_addr *list, uint32_t room,
                          uint32_t *count, peal_diag *diag);
 /* The address of an interface of this host by its name, or an address of this host; family 0:
@@ -32,21 +33,27 @@ peal_status sock_resolve(const char *name, uint16_t port, struct sock_addr *list
 peal_status sock_interface(const char *name, uint8_t family, struct sock_addr *addr,
                            peal_diag *diag);
 int sock_is_here(const struct sock_addr *addr); /* an address of this host */
+int sock_is_any(const struct sock_addr *addr);  /* all interfaces */
+int sock_is_loopback(const struct sock_addr *addr);
+int sock_same_host(const struct sock_addr *a, const struct sock_addr *b); /* but for the port */
 #define SOCK_TEXT 64
 const char *sock_text(const struct sock_addr *addr, char *text); /* "10.0.0.1:29500" */
 
 /* port 0: any; *addr then holds the one it got. */
 peal_status sock_listen(struct sock_addr *addr, int *fd, peal_diag *diag);
-/* -1: nobody has come. */
+/* -1: nobody has come; SOCK_NO_MORE: somebody has, and this process may open no more files. */
+#define SOCK_NO_MORE (-2)
 int sock_accept(int listener);
 /* From an own address (NULL: any). PEAL_AGAIN: nobody listens there (yet). */
 peal_status sock_dial(const struct sock_addr *to, const struct sock_addr *from,
                       struct sock_wait wait, int *fd, peal_diag *diag);
-/* This end's address. */
+/* This end's address, and the other end's. */
 peal_status sock_own(int fd, struct sock_addr *addr, peal_diag *diag);
-int sock_share(int fd);   /* the same socket once more; -1: no */
-void sock_close(int *fd); /* and makes it -1 */
-void sock_end(int fd);    /* nothing more is sent; what was still arrives */
+peal_status sock_other(int fd, struct sock_addr *addr);
+int sock_share(int fd);     /* the same socket once more; -1: no */
+void sock_close(int *fd);   /* and makes it -1 */
+int sock_has_ended(int fd); /* the other end is gone, and has left nothing to be read */
+void sock_end(int fd);      /* nothing more is sent; what was still arrives */
 
 /* All of it. PEAL_ERR_PEER: the other end is gone; TIMEOUT, ABORTED. */
 peal_status sock_send(int fd, const void *data, size_t bytes, struct sock_wait wait);

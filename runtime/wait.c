@@ -107,7 +107,7 @@ static peal_status tell_timeout(const struct peal_comm *comm, const struct rt_er
 static peal_status tell_about(const struct peal_comm *comm, const struct rt_error *error,
                               peal_diag *diag)
 {
-    char seer[WHO_TEXT], culprit[WHO_TEXT];
+    char seer[WHO_TEXT], culprit[WHO_TEXT], what[2 * RT_CALL_TEXT + 8];
     peal_status status = (peal_status)error->status;
     (void)who(comm, error->rank, seer);
     (void)who(comm, error->culprit, culprit);
@@ -115,10 +115,11 @@ static peal_status tell_about(const struct peal_comm *comm, const struct rt_erro
     case PEAL_ERR_ABORTED:
         return peal_fail(diag, status, "%s aborted", seer);
     case PEAL_ERR_MISMATCH:
-        return peal_fail(diag, status,
-                         "%s, lane %u, step %u, call %u: %s makes another call "
-                         "(collective, root, count, type, operation, in place or not, plan)",
-                         seer, error->lane, error->step, error->call, culprit);
+        if (!rt_calls_differ(comm, error, what, sizeof what))
+            peal_copy_text(what, sizeof what,
+                           "collective, root, count, type, operation, in place or not, plan");
+        return peal_fail(diag, status, "%s, lane %u, step %u, call %u: %s makes another call (%s)",
+                         seer, error->lane, error->step, error->call, culprit, what);
     case PEAL_ERR_PEER:
         return peal_fail(diag, status, "%s %s; %s, lane %u, step %u, call %u needs it", culprit,
                          fate(error->reason), seer, error->lane, error->step, error->call);
@@ -215,6 +216,8 @@ static enum rt_reason fate_of(const struct peal_comm *comm, uint32_t rank, enum 
             *quiet = RT_SILENT;
         return far_fate(state);
     }
+    if (atomic_load_explicit(&board->left, memory_order_acquire))
+        return RT_LEFT;
     uint32_t pid = pid_of(comm, board);
     if (pid == 0)
         return RT_FINE;
@@ -257,6 +260,15 @@ static int is_other(const struct peal_comm *comm, uint64_t entered)
     return (uint32_t)entered == comm->stamp && (uint32_t)(entered >> 32) != comm->digest;
 }
 
+int rt_calls_other(const struct peal_comm *comm, uint32_t rank)
+{
+    const struct rt_board *board = rt_board(comm->base, &comm->layout, rank);
+    uint64_t call = atomic_load_explicit(&board->call, memory_order_acquire);
+    uint64_t left =
+        atomic_load_explicit(&board->ahead[comm->stamp % (2 * PLAN_AHEAD)], memory_order_acquire);
+    return is_other(comm, call) || is_other(comm, left);
+}
+
 static void look_at_peers(const struct peal_comm *comm, struct cause *cause)
 {
     *cause = (struct cause){.culprit = RT_NOBODY, .late = RT_NOBODY, .quiet = RT_NOBODY};
@@ -266,10 +278,8 @@ static void look_at_peers(const struct peal_comm *comm, struct cause *cause)
             continue;
         struct rt_board *board = rt_board(comm->base, &comm->layout, r);
         uint64_t call = atomic_load_explicit(&board->call, memory_order_acquire);
-        uint64_t left = atomic_load_explicit(&board->ahead[comm->stamp % (2 * PLAN_AHEAD)],
-                                             memory_order_acquire);
         cause->culprit = r;
-        if (is_other(comm, call) || is_other(comm, left))
+        if (rt_calls_other(comm, r))
             cause->status = PEAL_ERR_MISMATCH;
         if (cause->late == RT_NOBODY && (int32_t)((uint32_t)call - comm->stamp) < 0) {
             cause->late = r;

@@ -1287,7 +1287,8 @@ typedef struct peal_id {
 /* Rank 0's end of it: a socket that listens. */
 typedef struct peal_meeting peal_meeting;
 /* Listens on an address or interface of this host (NULL: 127.0.0.1, for ranks of this host only),
- * port 0: any, and draws a key. The meeting goes into rank 0's peal_join_params, or is closed. */
+ * port 0: any, and draws a key. The meeting goes into rank 0's peal_join_params, or is closed. An
+ * id serves one join. Errors: ARG, IO, MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_meeting_open(peal_ctx *ctx, const char *address, uint32_t port,
                                                   peal_diag *diag, peal_meeting **meeting_out,
                                                   peal_id *id_out);
@@ -1307,7 +1308,8 @@ typedef struct peal_join_params {
     size_t key_bytes;
     int insecure;          /* 1: other hosts may join without a key */
     const char *interface; /* where ranks of other hosts reach this one: a name ("eth0") or an own
-                              address; NULL: as it reaches rank 0 */
+                              address; NULL: as it reaches rank 0. Rank 0 is met where the id or the
+                              address says all the same */
     const char *host;      /* ranks with equal texts share memory; NULL: those under one kernel
                               that see one /dev/shm */
     uint32_t sockets;      /* between two ranks, at most 8; 0 means 2. Rank 0's holds */
@@ -1331,7 +1333,8 @@ PEAL_API PEAL_CHECK peal_status peal_world_join(peal_ctx *ctx, const peal_join_p
                                                 peal_world **world_out);
 /* The same without blocking: what params and table refer to stays as it is until the end of it.
  * peal_join_test gives AGAIN until there is an answer, then that one, once; wait_ms: so long it
- * may block. peal_join_end calls off what is not done. One thread at a time. */
+ * may block. With AGAIN diag->text says who has not come yet, on rank 0, and on the others whether
+ * they have found rank 0. peal_join_end calls off what is not done. One thread at a time. */
 typedef struct peal_join peal_join;
 PEAL_API PEAL_CHECK peal_status peal_join_start(peal_ctx *ctx, const peal_join_params *params,
                                                 const peal_table *table, peal_diag *diag,
@@ -1354,8 +1357,9 @@ PEAL_API PEAL_CHECK peal_status peal_table_share(peal_ctx *ctx, const peal_join_
                                                  const peal_table *table, peal_diag *diag,
                                                  peal_table **table_out);
 /* A new world of some ranks of a joined one, for split and shrink: every listed rank calls, with
- * the same list and table; ranks[i] becomes rank i. The old world may have failed, and may lack
- * the ranks that are not listed. Errors: as peal_world_join. */
+ * the same list and table; ranks[i] becomes rank i. All ranks may be listed: a world for another
+ * comm. The old world may have failed, and may lack the ranks that are not listed. Errors: as
+ * peal_world_join. */
 PEAL_API PEAL_CHECK peal_status peal_world_split(peal_world *world, const uint32_t *ranks,
                                                  uint32_t count, const peal_table *table,
                                                  peal_diag *diag, peal_world **world_out);
@@ -1521,9 +1525,9 @@ PEAL_API PEAL_CHECK peal_status peal_comm_lost(peal_comm *comm, unsigned char *l
 /* Another table in the place of the comm's, between two calls: all ranks ask for it behind the same
  * call, with equal tables, which must need no more memory than the one that the world was made for.
  * All take it, or all keep the old one. Handles of pending calls stay good, counters begin anew.
- * Errors: ARG (calls are outstanding), RANGE (too large), UNSUPPORTED (a plan does not fit the
- * hosts that the ranks are on), UNPROVEN, MEMORY: of this rank, whereupon the others get MISMATCH,
- * as they do for unequal tables; TIMEOUT, PEER: the comm is unusable. */
+ * Errors: ARG (calls are outstanding, or a thread sees to them), RANGE (too large), UNSUPPORTED (a
+ * plan does not fit the hosts that the ranks are on), UNPROVEN, MEMORY: of this rank, whereupon the
+ * others get MISMATCH, as they do for unequal tables; TIMEOUT, PEER: the comm is unusable. */
 PEAL_API PEAL_CHECK peal_status peal_comm_replace(peal_comm *comm, peal_table *table,
                                                   peal_diag *diag);
 
@@ -1582,7 +1586,8 @@ typedef struct peal_trace_event {
     uint64_t end_ns;
 } peal_trace_event;
 /* Records the next `events` steps of this rank; 0: no more, and forgets those. When it does not
- * record, it costs nothing. Errors: ARG (calls are outstanding), MEMORY. */
+ * record, it costs nothing. Errors: ARG (calls are outstanding, or a thread of the comm's sees to
+ * them), MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_comm_trace(peal_comm *comm, uint32_t events, peal_diag *diag);
 /* What was recorded, in the order in which it ended. Errors: ARG (past the last). */
 PEAL_API PEAL_CHECK peal_status peal_comm_traced(const peal_comm *comm, uint32_t index,

@@ -25,6 +25,8 @@ expect_same x.peal before
 expect 4 "$PEAL" compile "$h100" --ranks 2 -o no/such/dir/x.peal
 expect_err 'cannot write no/such/dir/x.peal: No such file'
 if [ -w /dev/full ]; then
+    expect 4 "$PEAL" run host:2 --trace /dev/full
+    expect_err 'cannot write /dev/full: No space left'
     expect 4 "$PEAL" compile "$h100" --ranks 2 -o /dev/full
     expect_err 'cannot write'
     "$PEAL" topo "$h100" >/dev/full 2>err && die "a full disk is no error"

@@ -117,3 +117,11 @@ if ! strings -a "$(dirname "$PEAL")"/libpeal.so 2>/dev/null | grep -q "built wit
 fi
 expect 0 timeout 100 srun --mpi=pmix -N1 -n2 "$PEAL" run host:2 --check --timeout 60000
 cat out
+# Without PMIx nobody takes himself for the only rank. Slurm's own variables do instead.
+expect 2 timeout 100 srun --mpi=none -N1 -n2 "$PEAL" run host:2
+expect_err 'srun .without --mpi=pmix. has started 2 processes'
+export MASTER_ADDR=127.0.0.1 MASTER_PORT=26931
+# shellcheck disable=SC2016 # by the shell of each rank
+expect 0 timeout 100 srun --mpi=none -N2 -n2 sh -c 'RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS \
+    LOCAL_RANK=$SLURM_LOCALID exec "$0" "$@"' "$PEAL" run host:2 --check --timeout 60000
+expect_out 'all right'

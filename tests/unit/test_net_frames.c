@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 /* ---- proofs */
@@ -63,6 +64,50 @@ START_TEST(test_proof)
     ck_assert_int_eq(caller.status, same ? PEAL_OK : PEAL_ERR_PEER);
     if (same)
         ck_assert_mem_eq(&claim, &caller.claim, sizeof claim);
+    sock_close(&fd);
+    sock_close(&caller.fd);
+    sock_close(&listener);
+}
+END_TEST
+
+static void *prove_main(void *user)
+{
+    struct caller *caller = user;
+    caller->status = auth_prove(caller->fd, &caller->key, &caller->claim, in_seconds(20));
+    return NULL;
+}
+
+/* Who may open no more files says so, rather than wait for nothing; but first strangers go. */
+START_TEST(test_no_files)
+{
+    static struct auth_gate gate;
+    struct auth_claim claim;
+    struct caller caller = {.claim = {AUTH_MEET, 2, 1, 0, {0}}, .fd = -1};
+    struct rlimit before, few;
+    pthread_t thread;
+    int listener, fd = -1, stranger = -1, more;
+    caller.to = listen_somewhere(&listener);
+    auth_gate_open(&gate, listener, &caller.key);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(sock_dial(&caller.to, NULL, in_seconds(20), &stranger, NULL), PEAL_OK);
+    ck_assert_int_eq(sock_dial(&caller.to, NULL, in_seconds(20), &more, NULL), PEAL_OK);
+    ck_assert_int_eq(sock_dial(&caller.to, NULL, in_seconds(20), &caller.fd, NULL), PEAL_OK);
+    few = before;
+    few.rlim_cur = (rlim_t)caller.fd + 1;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    peal_status status = auth_gate_next(&gate, in_seconds(1), &fd, &claim);
+    few.rlim_cur++;
+    (void)setrlimit(RLIMIT_NOFILE, &few);
+    ck_assert_int_eq(status, PEAL_ERR_IO);
+    ck_assert_int_eq(pthread_create(&thread, NULL, prove_main, &caller), 0);
+    status = auth_gate_next(&gate, in_seconds(20), &fd, &claim);
+    (void)pthread_join(thread, NULL);
+    (void)setrlimit(RLIMIT_NOFILE, &before);
+    ck_assert_int_eq(status, PEAL_OK);
+    ck_assert_int_eq(caller.status, PEAL_OK);
+    auth_gate_close(&gate);
+    sock_close(&stranger);
+    sock_close(&more);
     sock_close(&fd);
     sock_close(&caller.fd);
     sock_close(&listener);
@@ -267,6 +312,7 @@ int main(void)
     TCase *proofs = tcase_create("proofs");
     tcase_set_timeout(proofs, 100);
     tcase_add_loop_test(proofs, test_proof, 0, 2);
+    tcase_add_test(proofs, test_no_files);
     tcase_add_test(proofs, test_crowd);
     tcase_add_test(proofs, test_bits);
     suite_add_tcase(suite, proofs);

@@ -418,9 +418,10 @@ START_TEST(test_start)
     ck_assert_int_eq(peal_join_start(ctx, &params, four, NULL, &join), PEAL_OK);
     ck_assert_int_eq(peal_join_test(join, 0, NULL, &world), PEAL_AGAIN);
     if (_i) { /* nobody else comes */
+        static const char text[] = "3 of 4 ranks did not come within 100 ms: 1, 2, 3 (rank 0 ";
         peal_diag diag = PEAL_DIAG_INIT;
         ck_assert_int_eq(peal_join_test(join, 60000, &diag, &world), PEAL_ERR_TIMEOUT);
-        ck_assert_str_eq(diag.text, "3 of 4 ranks did not come within 100 ms: 1, 2, 3");
+        ck_assert_msg(strncmp(diag.text, text, sizeof text - 1) == 0, "%s", diag.text);
         ck_assert_int_eq(peal_join_test(join, 0, NULL, &world), PEAL_ERR_ARG);
     }
     peal_join_end(join);

@@ -460,6 +460,7 @@ static int late_body(struct rank_thread *self)
             return say(self, diag.text, call);
     if (self->rank == 1) {
         let_pass(&gate[1]);
+        stand_at(gate); /* and has not left */
         return 0;
     }
     stand_at(&gate[1]);

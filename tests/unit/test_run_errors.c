@@ -81,10 +81,11 @@ static int odd_body(struct rank_thread *self)
             return 1;
     int failed;
     if (self->rank == self->ranks - 1)
-        failed =
-            expect(self, odd->odd_count, odd->odd_dtype, odd->odd_op, PEAL_ERR_MISMATCH, "rank");
+        failed = expect(self, odd->odd_count, odd->odd_dtype, odd->odd_op, PEAL_ERR_MISMATCH,
+                        "not allreduce of ");
     else
-        failed = expect(self, odd->count, PEAL_FLOAT32, PEAL_SUM, PEAL_ERR_MISMATCH, "rank");
+        failed = expect(self, odd->count, PEAL_FLOAT32, PEAL_SUM, PEAL_ERR_MISMATCH,
+                        "not allreduce of ");
     return failed || expect(self, 1, PEAL_FLOAT32, PEAL_SUM, PEAL_ERR_ABORTED, "earlier error");
 }
 
@@ -132,6 +133,22 @@ static int late_body(struct rank_thread *self)
 START_TEST(a_rank_that_stays_away_is_named)
 {
     run(3, 200, late_body, NULL);
+}
+END_TEST
+
+/* It will not come: nobody has to be patient. */
+static int leaving_body(struct rank_thread *self)
+{
+    if (succeed(self, 8))
+        return 1;
+    if (self->rank == 1)
+        return 0;
+    return expect(self, 8, PEAL_FLOAT32, PEAL_SUM, PEAL_ERR_PEER, "rank 1 has left; rank ");
+}
+
+START_TEST(a_rank_that_has_left_is_not_waited_for)
+{
+    run(3, 100000, leaving_body, NULL);
 }
 END_TEST
 
@@ -402,6 +419,7 @@ int main(void)
                         2 * (int)(sizeof odd_calls / sizeof *odd_calls));
     tcase_add_test(tests, in_place_on_one_rank_only_is_a_mismatch);
     tcase_add_test(tests, a_rank_that_stays_away_is_named);
+    tcase_add_test(tests, a_rank_that_has_left_is_not_waited_for);
     tcase_add_test(tests, the_rank_at_the_root_of_a_wait_is_named);
     tcase_add_test(tests, a_rank_that_does_not_join_is_named);
     tcase_add_test(tests, abort_ends_every_call);

@@ -105,12 +105,28 @@ static int check_one(struct rank_thread *self, const struct outstanding *o, unsi
     return 0;
 }
 
+/* What a caller looks at while a thread of the comm's is at its calls. */
+static int look(struct rank_thread *self)
+{
+    peal_counter counter = {.size = sizeof counter};
+    peal_comm_info info = {.size = sizeof info};
+    uint64_t calls = 0;
+    for (uint32_t i = 0; peal_comm_counter(self->comm, i, &counter) == PEAL_OK; i++)
+        calls += counter.calls;
+    HOLDS(peal_comm_get(self->comm, &info) == PEAL_OK && info.calls >= calls);
+    HOLDS(peal_comm_measure(self->comm, (int)(calls & 1)) == PEAL_OK);
+    (void)peal_mem_alloc(self->comm, 1); /* until there is none */
+    return 0;
+}
+
 /* Whoever is done, all before it are. */
 static int test_all(struct rank_thread *self, struct outstanding *o)
 {
     peal_diag diag = PEAL_DIAG_INIT;
     for (unsigned left = CALLS; left;) {
         int before = 1;
+        if (look(self))
+            return 1;
         left = 0;
         for (unsigned c = 0; c < CALLS; c++) {
             int done;

@@ -66,7 +66,7 @@ static peal_status fake(struct member *self)
 {
     struct rt_ask ask;
     struct rt_job *job;
-    PEAL_TRY(rt_ask_read(&self->params, NULL, &ask, &self->diag));
+    PEAL_TRY(rt_ask_read(&self->params, NULL, NULL, &ask, &self->diag));
     PEAL_TRY(rt_job_make(ctx, &ask.plan, NULL, &self->diag, &job));
     peal_status status = rt_job_agree(job, PEAL_OK, &self->diag);
     for (uint32_t r = 1; r < RANKS; r++)
