@@ -266,7 +266,7 @@ static void look_at_peers(const struct peal_comm *comm, struct cause *cause)
             continue;
         struct rt_board *board = rt_board(comm->base, &comm->layout, r);
         uint64_t call = atomic_load_explicit(&board->call, memory_order_acquire);
-        uint64_t left = atomic_load_explicit(&board->ahead[comm->stamp % (2 * PLAN_AHEAD)],
+        uint64_t left = atomic_load_explicit(&board->ahead[comm->stamp % (2 * RT_AHEAD_MOST)],
                                              memory_order_acquire);
         cause->culprit = r;
         if (is_other(comm, call) || is_other(comm, left))
