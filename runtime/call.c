@@ -60,8 +60,9 @@ static void forget(char *memory, uint64_t bytes)
 /* Stamps are the lower half of a call's number, so one may return after 2^32 calls. Long before,
  * each rank forgets the old ones. When all lanes of a call have ended, the memory of its packets is
  * its owner's alone until others hear that he has returned: what was sent was read, and nobody
- * stores to it in a later call before. */
-static void forget_packets(const struct peal_comm *comm)
+ * stores to it in a later call before. What it has written down of calls goes as it would be
+ * written over: by the next one that has the same place. */
+static void forget_old(const struct peal_comm *comm, const struct rt_row *row)
 {
     const struct rt_layout *layout = &comm->layout;
     uint64_t even = 2ull * comm->rank;
@@ -71,6 +72,9 @@ static void forget_packets(const struct peal_comm *comm)
         atomic_store_explicit(rt_heads(comm->base, layout, comm->rank, slot) +
                                   comm->call % RT_AHEAD_MOST,
                               0, memory_order_relaxed);
+    if (!row->ahead)
+        atomic_store_explicit(&comm->board->ahead[comm->stamp % (2 * RT_AHEAD_MOST)], 0,
+                              memory_order_relaxed);
 }
 
 /* A fresh packet memory is stamped 0, which is therefore no call's stamp. */
@@ -160,7 +164,7 @@ static inline peal_status end_part(struct peal_comm *comm, const struct rt_row *
         rt_unstage(comm, row);
     peal_status status = rt_ahead_end(comm, row, diag);
     if (comm->call % 0x40000000u < 2 * RT_AHEAD_MOST && comm->call > 2 * RT_AHEAD_MOST)
-        forget_packets(comm);
+        forget_old(comm, row);
     atomic_store_explicit(&comm->board->done, comm->stamp, memory_order_release);
     rt_rouse_any(comm);
     comm->call++;

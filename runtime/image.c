@@ -63,7 +63,7 @@ static void decode_slot(const struct decode *d, const struct plan_operand *from,
     to->writer = packet && from->rank == d->comm->rank
                      ? d->writers[d->first_slot[from->index] + from->slot]
                      : RT_NOBODY;
-    if (d->plan->ahead) {
+    if (packet && d->plan->ahead) {
         decode_ring(d, from, to);
         return;
     }
