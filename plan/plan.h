@@ -43,7 +43,9 @@ enum plan_buffer {
 #define PLAN_WIRE_COUNT 3u
 #define PLAN_WIRE_BLOCK 32u /* fp8: elements that share a scale */
 
-#define PLAN_AHEAD 32u /* calls that a rank may be ahead of others in plans that run ahead */
+#define PLAN_AHEAD                                                                                 \
+    32u /* calls that a rank may be ahead of others in plans that run ahead; where                 \
+           messages are small, the executor may let it be further */
 #define PLAN_NO_EVENT 0xffu
 #define PLAN_NO_LINK 0u    /* operand.link is 1 + index into links; 0: local */
 #define PLAN_FLAG_FINAL 1u /* reduce: the result is complete; avg divides here */

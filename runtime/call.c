@@ -60,24 +60,30 @@ static void forget(char *memory, uint64_t bytes)
 /* Stamps are the lower half of a call's number, so one may return after 2^32 calls. Long before,
  * each rank forgets the old ones. When all lanes of a call have ended, the memory of its packets is
  * its owner's alone until others hear that he has returned: what was sent was read, and nobody
- * stores to it in a later call before. */
-static void forget_packets(const struct peal_comm *comm)
+ * stores to it in a later call before. What it has written down of calls goes as it would be
+ * written over: by the next one that has the same place. */
+static void forget_old(const struct peal_comm *comm, const struct rt_row *row)
 {
     const struct rt_layout *layout = &comm->layout;
-    uint64_t even = 2ull * comm->rank, first = (uint64_t)PLAN_AHEAD * comm->rank;
+    uint64_t even = 2ull * comm->rank;
     forget(comm->base + layout->packets + layout->packet_bytes * (even + comm->call % 2),
            layout->packet_bytes);
-    forget(comm->base + layout->ring + layout->ring_bytes * (first + comm->call % PLAN_AHEAD),
-           layout->ring_bytes);
+    for (uint64_t slot = 0; slot < layout->ring_slots; slot++)
+        atomic_store_explicit(rt_heads(comm->base, layout, comm->rank, slot) +
+                                  comm->call % RT_AHEAD_MOST,
+                              0, memory_order_relaxed);
+    if (!row->ahead)
+        atomic_store_explicit(&comm->board->ahead[comm->stamp % (2 * RT_AHEAD_MOST)], 0,
+                              memory_order_relaxed);
 }
 
 /* A fresh packet memory is stamped 0, which is therefore no call's stamp. */
 static void number_call(struct peal_comm *comm, const struct rt_row *row)
 {
     if ((uint32_t)comm->call == 0)
-        comm->call += PLAN_AHEAD;
+        comm->call += RT_AHEAD_MOST;
     comm->stamp = (uint32_t)comm->call;
-    comm->copy = comm->stamp % (row->ahead ? PLAN_AHEAD : 2);
+    comm->copy = comm->stamp & (row->copies - 1);
 }
 
 static void enter(struct peal_comm *comm, const struct rt_row *row, int in_place)
@@ -89,12 +95,24 @@ static void enter(struct peal_comm *comm, const struct rt_row *row, int in_place
     atomic_store_explicit(&comm->board->call, (uint64_t)comm->digest << 32 | comm->stamp,
                           memory_order_release);
     if (row->ahead)
-        atomic_store_explicit(&comm->board->ahead[comm->stamp % (2 * PLAN_AHEAD)],
+        atomic_store_explicit(&comm->board->ahead[comm->stamp % (2 * RT_AHEAD_MOST)],
                               (uint64_t)comm->digest << 32 | comm->stamp, memory_order_release);
-    post_buffers(comm);
+    if (row->shares)
+        post_buffers(comm);
 }
 
 /* ---- the calls */
+
+/* Where nobody reaches for another's buffers there is nothing to do but, now and then, for the
+ * gauge. */
+static inline peal_status stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag)
+{
+    if (row->shares || comm->call % RT_GAUGE_EVERY <= RT_GAUGE_TAKEN)
+        return rt_stage(comm, row, diag);
+    comm->foreign = 0;
+    comm->attached = 0;
+    return PEAL_OK;
+}
 
 /* The whole call, mostly. */
 static inline peal_status begin_part(struct peal_comm *comm, struct rt_row *row, int in_place,
@@ -103,7 +121,7 @@ static inline peal_status begin_part(struct peal_comm *comm, struct rt_row *row,
     comm->shared_in = comm->in;
     comm->shared_out = comm->out;
     if (comm->private_buffers)
-        PEAL_TRY(rt_stage(comm, row, diag));
+        PEAL_TRY(stage(comm, row, diag));
     if (comm->measures && comm->part == 0)
         comm->begun = rt_now_ns();
     PEAL_TRY(rt_far_enter(comm, row, diag));
@@ -142,11 +160,11 @@ static inline peal_status end_part(struct peal_comm *comm, const struct rt_row *
                                    peal_diag *diag)
 {
     rt_far_leave(comm);
-    if (comm->private_buffers)
+    if (comm->shared_out != comm->out || comm->gauges)
         rt_unstage(comm, row);
     peal_status status = rt_ahead_end(comm, row, diag);
-    if (comm->call % 0x40000000u < 2 * PLAN_AHEAD && comm->call > 2 * PLAN_AHEAD)
-        forget_packets(comm);
+    if (comm->call % 0x40000000u < 2 * RT_AHEAD_MOST && comm->call > 2 * RT_AHEAD_MOST)
+        forget_old(comm, row);
     atomic_store_explicit(&comm->board->done, comm->stamp, memory_order_release);
     rt_rouse_any(comm);
     comm->call++;

@@ -52,8 +52,8 @@ static int fits(const struct rt_layout *layout, const peal_table *table)
     struct rt_layout need;
     return rt_layout_make(table, layout->nranks, layout->heap_bytes, &need, NULL) == PEAL_OK &&
            need.nsems <= layout->nsems && need.packet_bytes <= layout->packet_bytes &&
-           need.ring_bytes <= layout->ring_bytes && need.scratch_bytes <= layout->scratch_bytes &&
-           need.count_bytes <= layout->count_bytes;
+           need.ring_bytes <= layout->ring_bytes && need.ring_slots <= layout->ring_slots &&
+           need.scratch_bytes <= layout->scratch_bytes && need.count_bytes <= layout->count_bytes;
 }
 
 peal_status rt_table_check(struct peal_world *world, peal_table *table, uint32_t rank,

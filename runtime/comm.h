@@ -34,6 +34,7 @@ enum rt_kind {
     RT_MOVE,   /* sm: one source, nothing folded */
     RT_FOLD,   /* sm */
     RT_PACKET, /* sm, with a packet among its operands */
+    RT_AHEAD,  /* the same, of a plan that runs ahead */
     RT_WIRE,   /* sm: pack, unpack, or a fold with a wire slot among its sources */
     RT_ASYNC,  /* a transfer of another engine */
     RT_FAR,    /* the same, to a rank of another host */
@@ -68,7 +69,19 @@ struct rt_operand {
     uint64_t trip_bytes;
     uint64_t copy_bytes;  /* RT_SLOT: from one call's copy to the next one's */
     char *at;             /* RT_SLOT: the first slot of the first copy */
+    struct rt_ring *ring; /* a packet's of a plan that runs ahead; else NULL */
     const rt_word *board; /* RT_PEER_*: where the rank says where its buffer is */
+};
+
+/* Where a packet slot of a plan that runs ahead is: by the size of the message its operand's `at`,
+ * `copy_bytes` and `trip_bytes` lead to cells or to the ring. */
+struct rt_ring {
+    rt_word *heads; /* of the first call and trip; so many trips on, */
+    uint64_t trip_words;
+    uint64_t slot; /* of all of the plan */
+    uint32_t width;
+    char *at; /* in the ring; and there from trip to trip */
+    uint64_t trip_bytes;
 };
 
 struct rt_step {
@@ -84,6 +97,7 @@ struct rt_step {
     uint8_t shape;
     uint8_t shape_one; /* the same sources into one destination */
     uint8_t wire;      /* a move between wire slots: their format; else 0 */
+    uint8_t simple;    /* of sm: copies one chunk of plain memory */
     uint16_t nsrc;     /* put_reduce and get_reduce have two here */
     uint16_t ndst;
     uint16_t lag;
@@ -156,7 +170,9 @@ struct rt_row {
     uint32_t *prefix; /* running sums of the chunks' weights; NULL: equal */
     uint64_t tile_bytes;
     uint8_t ahead;   /* others may not have entered when this rank returns */
+    uint8_t fills;   /* of a plan that runs ahead: this rank stores packets */
     uint32_t window; /* before it stores anything, all have returned from so many calls before */
+    uint32_t copies; /* of its packets and scratch: a power of two */
     uint32_t nlanes;
     uint32_t nsteps;
     uint32_t noperands;
@@ -168,6 +184,7 @@ struct rt_row {
     struct rt_lane *lanes;
     struct rt_step *steps;
     struct rt_operand *operands;
+    struct rt_ring *rings;   /* one for each operand; NULL: the plan does not run ahead */
     struct rt_event *events; /* PLAN_EVENTS_MAX a lane; NULL: no asynchronous step */
     /* Of each asynchronous step, as many as it has chunks and destinations: the worker's while
      * the transfer is under way. */
@@ -435,6 +452,8 @@ void rt_carried_end(struct peal_comm *comm, struct rt_row *row, uint64_t ns);
 /* ---- gauge.c: whether ranks share a cache, and how large it is */
 uint64_t rt_cache_bytes(void);
 #define RT_GAUGE_BYTES 2048u
+#define RT_GAUGE_EVERY 128u /* calls; what has been found out is taken in RT_GAUGE_TAKEN later */
+#define RT_GAUGE_TAKEN 2u
 /* A call with staged buffers begins: sees to `gauges` and `away`. */
 void rt_gauge_begin(struct peal_comm *comm);
 void rt_gauge_end(struct peal_comm *comm);
@@ -465,6 +484,16 @@ int rt_attach_move(struct peal_comm *comm, const struct rt_row *row, const struc
 
 /* ---- ahead.c: how far a rank may be ahead of others */
 #define RT_NO_WINDOW UINT32_MAX
+/* By the size of the messages, how far, and where its packets are. */
+void rt_ahead_learn(const struct peal_comm *comm, struct rt_row *row);
+/* The head of a packet in the call under way. */
+static inline rt_word *rt_ahead_head(const struct peal_comm *comm, const struct rt_operand *operand,
+                                     uint32_t trip)
+{
+    const struct rt_ring *ring = operand->ring;
+    return ring->heads + comm->stamp % RT_AHEAD_MOST +
+           (trip ? trip % operand->depth * ring->trip_words : 0);
+}
 /* A call of the row begins: finds out whether others may be too far behind. */
 void rt_ahead_begin(struct peal_comm *comm, const struct rt_row *row);
 /* Looks again whether they still are; 0: comm->behind is. */
@@ -564,6 +593,8 @@ int rt_calls_differ(const struct peal_comm *comm, const struct rt_error *error, 
 
 /* ---- engine_sm.c. 0: a packet has not arrived. -1: it carries another call's digest. */
 void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                const struct rt_step *step);
+int rt_sm_ahead(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
                 const struct rt_step *step);
 int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
                  const struct rt_step *step);

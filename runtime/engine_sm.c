@@ -120,6 +120,25 @@ size_t rt_next_run(struct peal_comm *comm, const struct rt_row *row, const struc
     return count;
 }
 
+/* The one chunk of a step that copies it. */
+static inline void copy_one(struct peal_comm *comm, const struct rt_row *row,
+                            const struct rt_lane *lane, const struct rt_step *step)
+{
+    uint64_t offset;
+    const struct rt_operand *operand = row->operands + step->operands;
+    size_t bytes = tile_of(row, lane, step, 0, &offset) * row->elem_bytes;
+    const char *from = operand_at(comm, operand, lane->trip, offset);
+    for (unsigned i = 1; bytes && i <= step->ndst; i++) {
+        char *to = operand_at(comm, &operand[i], lane->trip, offset);
+        if (to == from)
+            continue;
+        if (bytes == 8)
+            memcpy(to, from, 8); /* a load and a store */
+        else
+            memcpy(to, from, bytes);
+    }
+}
+
 /* ---- moves and folds of plain memory */
 
 static void move_plain(struct peal_comm *comm, const struct rt_step *step, size_t bytes, int stream)
@@ -142,7 +161,7 @@ static void move_run(struct peal_comm *comm, const struct rt_row *row, const str
     int slots = row->parts > 1 && (step->to_peers || comm->shared_out != comm->out);
     int stream = ((row->stream && step->to_out && !slots) || away) && bytes >= 4 * RT_BLOCK;
     uint32_t divisor = step->final ? row->divisor : 0;
-    if (step->kind == RT_MOVE)
+    if (!step->folds)
         move_plain(comm, step, bytes, stream);
     else if (stream)
         row->fold_stream[divisor ? 0 : step->shape](comm->dst, step->ndst, comm->src, step->nsrc,
@@ -157,6 +176,10 @@ void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct r
 {
     uint32_t nth = 0;
     size_t count;
+    if (step->simple && !row->stream && !(comm->away && step->to_peers)) {
+        copy_one(comm, row, lane, step);
+        return;
+    }
     while ((count = rt_next_run(comm, row, lane, step, &nth)) != 0)
         move_run(comm, row, step, count);
 }
@@ -164,17 +187,21 @@ void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct r
 /* ---- packets, block by block. A block is taken once all of its packets are there, so that a
  * step which has to wait leaves nothing half done: lane->moved says how far it came. */
 
+static inline kern_word *words_of(char *slot)
+{
+    return (kern_word *)(void *)slot;
+}
+
 /* Payload at `at`: its words lie behind the header word. */
 static inline kern_word *words_at(char *slot, size_t at)
 {
-    return (kern_word *)(void *)slot + 1 + at / 4;
+    return words_of(slot) + 1 + at / 4;
 }
 
 /* 1: the header is there and this call's; 0: not there; -1: another call's. */
-static inline int check_header(const struct peal_comm *comm, const char *slot)
+static inline int check_header(const struct peal_comm *comm, const kern_word *head)
 {
-    uint64_t header =
-        atomic_load_explicit((const kern_word *)(const void *)slot, memory_order_acquire);
+    uint64_t header = atomic_load_explicit(head, memory_order_acquire);
     if (header == comm->header)
         return 1;
     return header >> 32 == comm->stamp ? -1 : 0;
@@ -188,7 +215,7 @@ static int check_headers(const struct peal_comm *comm, const struct rt_row *row,
     int there = 1;
     for (unsigned i = 0; i < step->nsrc && there == 1; i++)
         if (operand[i].packet)
-            there = check_header(comm, slot_at(comm, &operand[i], lane->trip));
+            there = check_header(comm, words_of(slot_at(comm, &operand[i], lane->trip)));
     return there;
 }
 
@@ -246,22 +273,6 @@ static void packet_block(struct peal_comm *comm, const struct rt_row *row,
     scatter_block(comm, row, step, at, bytes, result);
 }
 
-/* Where the packets of the next call will be. Who finds those of this one at the first look is
- * behind their writer, and needs not wait for one line after the other. */
-static void fetch_next(const struct peal_comm *comm, const struct rt_row *row,
-                       const struct rt_step *step)
-{
-#if defined(__GNUC__)
-    const struct rt_operand *operand = row->operands + step->operands;
-    uint32_t copy = (comm->stamp + 1) % PLAN_AHEAD;
-    for (unsigned i = 0; i < step->nsrc; i++)
-        if (operand[i].packet)
-            __builtin_prefetch(operand[i].at + copy * operand[i].copy_bytes);
-#else
-    (void)comm, (void)row, (void)step;
-#endif
-}
-
 int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lane *lane,
                  const struct rt_step *step)
 {
@@ -269,8 +280,6 @@ int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lan
     int there = at ? 1 : check_headers(comm, row, lane, step);
     if (there != 1)
         return there;
-    if (row->ahead && comm->polls == 0)
-        fetch_next(comm, row, step);
     size_t bytes = find_operands(comm, row, lane, step, 0) * row->elem_bytes;
     do {
         const char *from[PLAN_OPERANDS_MAX + 1];
@@ -283,6 +292,30 @@ int rt_sm_packet(struct peal_comm *comm, const struct rt_row *row, struct rt_lan
         at += n;
     } while (at < bytes);
     lane->moved = 0;
+    return 1;
+}
+
+/* ---- packets of plans that run ahead. They are what they hold, as it is, and a head that is
+ * stored behind it: nobody looks for one before it is all there, so a line needs no stamps, and
+ * heads of calls that follow each other lie side by side, as do small messages. Where one of them
+ * is looked for while the next is stored, the line goes to and fro; it carries what has been stored
+ * by then. */
+
+int rt_sm_ahead(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
+                const struct rt_step *step)
+{
+    const struct rt_operand *operand = row->operands + step->operands;
+    int there = 1;
+    for (unsigned i = 0; i < step->nsrc && there == 1; i++)
+        if (operand[i].packet)
+            there = check_header(comm, rt_ahead_head(comm, &operand[i], lane->trip));
+    if (there != 1)
+        return there;
+    rt_sm_move(comm, row, lane, step);
+    for (unsigned i = step->nsrc; i < (unsigned)step->nsrc + step->ndst; i++)
+        if (operand[i].packet)
+            atomic_store_explicit(rt_ahead_head(comm, &operand[i], lane->trip), comm->header,
+                                  memory_order_release);
     return 1;
 }
 

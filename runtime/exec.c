@@ -88,6 +88,10 @@ static inline enum outcome do_step(struct peal_comm *comm, const struct rt_row *
         int there = rt_sm_packet(comm, row, lane, step);
         return there == 1 ? WENT : there == 0 ? BLOCKED : STRANGE;
     }
+    case RT_AHEAD: {
+        int there = rt_sm_ahead(comm, row, lane, step);
+        return there == 1 ? WENT : there == 0 ? BLOCKED : STRANGE;
+    }
     case RT_WIRE:
         rt_sm_wire(comm, row, lane, step);
         return WENT;
@@ -149,7 +153,8 @@ static uint32_t awaited_rank(const struct rt_row *row, const struct rt_step *ste
 {
     if (step->kind == RT_WAIT || step->kind == RT_LEARN)
         return step->peer;
-    for (unsigned i = 0; step->kind == RT_PACKET && i < step->nsrc; i++)
+    int packets = step->kind == RT_PACKET || step->kind == RT_AHEAD;
+    for (unsigned i = 0; packets && i < step->nsrc; i++)
         if (row->operands[step->operands + i].packet)
             return row->operands[step->operands + i].writer;
     return RT_NOBODY;
@@ -259,10 +264,28 @@ peal_status rt_idle(struct peal_comm *comm, const struct rt_row *row, int sleeps
     return sleeps ? rt_wait_more(comm, &blocked, diag) : rt_glance(comm, &blocked, diag);
 }
 
+/* A rank's only lane, as far as it goes at once: most calls of few bytes end here. AGAIN: it waits.
+ */
+static peal_status run_alone(struct peal_comm *comm, struct rt_row *row, peal_diag *diag)
+{
+    int moved = 0;
+    enum outcome outcome = run_lane(comm, row, row->lanes, 0, &moved);
+    if (outcome == STRANGE || outcome == LOST)
+        return broken(comm, row, row->lanes, outcome, diag);
+    if (moved)
+        rt_rouse_any(comm);
+    return outcome == WENT ? PEAL_OK : PEAL_AGAIN;
+}
+
 peal_status rt_run(struct peal_comm *comm, struct rt_row *row, peal_diag *diag)
 {
     struct rt_progress progress;
     rt_begin(comm, row);
+    if (row->nlanes == 1 && comm->behind == RT_NOBODY && !comm->trace && !comm->far) {
+        peal_status status = run_alone(comm, row, diag);
+        if (status != PEAL_AGAIN)
+            return status;
+    }
     do {
         PEAL_TRY(rt_pass(comm, row, &progress, diag));
         if (!progress.moved && progress.running)

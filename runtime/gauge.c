@@ -18,8 +18,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define GAUGE_EVERY 128u /* calls */
-#define SLOW 125u        /* ns a KiB, stored and loaded */
+#define SLOW 125u /* ns a KiB, stored and loaded */
 /* From here on a load tells what staging takes. Cores that were close staged 512 KiB in 50 ns a
  * KiB, such that were apart in 145, and 32 KiB in 105 (Intel Emerald Rapids, a virtual machine). */
 #define DEAR_BYTES (16u << 10)
@@ -73,12 +72,12 @@ static uint64_t most_dear(const struct peal_comm *comm)
 
 void rt_gauge_begin(struct peal_comm *comm)
 {
-    uint64_t turn = comm->call % GAUGE_EVERY;
+    uint64_t turn = comm->call % RT_GAUGE_EVERY;
     comm->gauges = turn == 0 && !comm->crowded;
     for (int what = 0; what < 2; what++)
         comm->gauged[what] = comm->gauged_bytes[what] = 0;
     /* When this one has returned from the call behind a timed one, all have from that. */
-    if (turn != 2)
+    if (turn != RT_GAUGE_TAKEN)
         return;
     comm->away = any_slow(comm);
     comm->dear = most_dear(comm);

@@ -141,6 +141,8 @@ static void learn(const struct peal_comm *comm, struct rt_row *row, const struct
         row->trips = count_trips(row);
         if (row->blocks > 1)
             place_operands(row);
+        if (row->ahead)
+            rt_ahead_learn(comm, row);
         row->near_bytes = rt_near_bytes(comm, row);
     }
     rt_parts_learn(comm, row);

@@ -22,29 +22,55 @@ static uint64_t slot_bytes(const struct plan_region *region)
     return peal_plan_region_bytes(region) / ((uint64_t)region->width * region->depth);
 }
 
+/* The number of a packet slot among all of the plan's. */
+static uint64_t number_of(const struct peal_plan *plan, const struct plan_operand *operand)
+{
+    uint64_t number = operand->slot;
+    for (uint32_t i = 0; i < operand->index; i++)
+        if (plan->regions[i].buffer == PLAN_BUF_PACKET)
+            number += (uint64_t)plan->regions[i].width * plan->regions[i].depth;
+    return number;
+}
+
+static void decode_ring(const struct decode *d, const struct plan_operand *from,
+                        struct rt_operand *to)
+{
+    struct peal_comm *comm = d->comm;
+    const struct plan_region *region = &d->plan->regions[from->index];
+    struct rt_ring *ring = &d->row->rings[to - d->row->operands];
+    ring->slot = number_of(d->plan, from);
+    ring->width = region->width;
+    ring->heads = rt_heads(comm->base, &comm->layout, from->rank, ring->slot);
+    ring->trip_words = (uint64_t)region->width * RT_AHEAD_MOST;
+    ring->at = comm->base + comm->layout.ring + PLAN_AHEAD * comm->layout.ring_bytes * from->rank +
+               peal_plan_region_offset(d->plan, from->index) + slot_bytes(region) * from->slot;
+    ring->trip_bytes = slot_bytes(region) * region->width;
+    to->ring = ring;
+}
+
 static void decode_slot(const struct decode *d, const struct plan_operand *from,
                         struct rt_operand *to)
 {
     const struct rt_layout *layout = &d->comm->layout;
     const struct plan_region *region = &d->plan->regions[from->index];
     int packet = from->buffer == PLAN_BUF_PACKET;
-    int ring = packet && d->plan->ahead;
-    uint64_t copy = ring     ? layout->ring_bytes
-                    : packet ? layout->packet_bytes
-                             : layout->scratch_bytes;
-    uint64_t part = ring ? layout->ring : packet ? layout->packets : layout->scratch;
-    uint64_t copies = peal_plan_copies(d->plan, from->buffer);
+    uint64_t copy = packet ? layout->packet_bytes : layout->scratch_bytes;
+    uint64_t part = packet ? layout->packets : layout->scratch;
     to->place = RT_SLOT;
     to->packet = (uint8_t)packet;
     to->wire = region->wire;
     to->depth = region->depth;
-    to->trip_bytes = slot_bytes(region) * region->width;
-    to->copy_bytes = copy;
-    to->at = d->comm->base + part + copies * copy * from->rank +
-             peal_plan_region_offset(d->plan, from->index) + slot_bytes(region) * from->slot;
     to->writer = packet && from->rank == d->comm->rank
                      ? d->writers[d->first_slot[from->index] + from->slot]
                      : RT_NOBODY;
+    if (packet && d->plan->ahead) {
+        decode_ring(d, from, to);
+        return;
+    }
+    to->trip_bytes = slot_bytes(region) * region->width;
+    to->copy_bytes = copy;
+    to->at = d->comm->base + part + 2 * copy * from->rank +
+             peal_plan_region_offset(d->plan, from->index) + slot_bytes(region) * from->slot;
 }
 
 /* In blocks, from where the chunk is in the message to where it is in a rank's buffer. */
@@ -102,7 +128,7 @@ static uint8_t move_kind(const struct decode *d, const struct plan_step *from,
         return RT_WIRE;
     for (uint32_t i = 0; i < (uint32_t)from->nsrc + from->ndst; i++)
         if (operands[i].buffer == PLAN_BUF_PACKET)
-            return RT_PACKET;
+            return d->plan->ahead ? RT_AHEAD : RT_PACKET;
     return folds(from) ? RT_FOLD : RT_MOVE;
 }
 
@@ -143,7 +169,7 @@ static void decode_operands(struct decode *d, const struct plan_step *from, stru
         if (i >= to->nsrc && operand->place != RT_PEER_OUT)
             to->to_peers = 0;
         if (i >= to->nsrc && operand->packet && d->plan->ahead)
-            d->row->window = PLAN_AHEAD;
+            d->row->fills = 1;
     }
     if (packets > d->comm->packet_sources)
         d->comm->packet_sources = packets;
@@ -177,6 +203,8 @@ static void decode_move(struct decode *d, const struct plan_step *from, struct r
     decode_operands(d, from, to);
     if (to->kind == RT_MOVE || to->kind == RT_ASYNC)
         to->wire = d->row->operands[to->operands].wire;
+    to->simple = (to->kind == RT_MOVE || to->kind == RT_AHEAD) && !to->folds && !to->wire &&
+                 to->nsrc == 1 && to->more == 0;
     to->shape = (uint8_t)kern_shape(to->nsrc, to->ndst);
     to->shape_one = (uint8_t)kern_shape(to->nsrc, 1);
 }
@@ -355,7 +383,7 @@ static void note_unknown(struct decode *d)
         if (peal_plan_holds(d->plan, d->comm->rank, PLAN_BUF_OUT, i))
             row->reached[i] |= RT_REACH_OUT;
     }
-    row->out_reread = 1;
+    row->out_reread = row->shares = 1;
 }
 
 static void note_ranks(struct decode *d)
@@ -452,6 +480,10 @@ static peal_status row_memory(struct decode *d)
     row->lanes = peal_calloc(ctx, row->nlanes, sizeof *row->lanes);
     row->steps = peal_calloc(ctx, row->nsteps, sizeof *row->steps);
     row->operands = peal_calloc(ctx, row->noperands, sizeof *row->operands);
+    if (d->plan->ahead)
+        row->rings = peal_calloc(ctx, row->noperands, sizeof *row->rings);
+    if (d->plan->ahead && !row->rings)
+        return PEAL_ERR_MEMORY;
     if (!row->bounds || !row->reached || !row->lanes || !row->steps || !row->operands)
         return PEAL_ERR_MEMORY;
     row->ends = row->bounds + row->nchunks + 1;
@@ -493,7 +525,7 @@ static void decode_row(struct decode *d)
     peal_copy_text(row->algorithm, sizeof row->algorithm, d->plan->algorithm);
     row->tile_bytes = d->plan->tile_bytes;
     row->ahead = (uint8_t)d->plan->ahead;
-    row->window = d->plan->ahead ? RT_NO_WINDOW : 2;
+    row->window = row->copies = 2; /* of calls that run ahead: ahead.c */
     note_ranks(d);
     for (uint32_t i = 0; i < row->nchunks; i++)
         row->reach |= row->reached[i];
@@ -625,6 +657,8 @@ static void free_row(peal_ctx *ctx, struct rt_row *row)
     peal_free(ctx, row->lanes, row->nlanes * sizeof *row->lanes);
     peal_free(ctx, row->steps, row->nsteps * sizeof *row->steps);
     peal_free(ctx, row->operands, row->noperands * sizeof *row->operands);
+    if (row->rings)
+        peal_free(ctx, row->rings, row->noperands * sizeof *row->rings);
     peal_free(ctx, row->events, (size_t)row->nlanes * PLAN_EVENTS_MAX * sizeof *row->events);
     peal_free(ctx, row->pieces, row->npieces * sizeof *row->pieces);
 }

@@ -54,6 +54,11 @@ void rt_numa_settle(const struct peal_comm *comm)
         return;
     prefer(comm, node, layout->sems + rank * sems, sems);
     prefer(comm, node, layout->packets + 2 * rank * layout->packet_bytes, 2 * layout->packet_bytes);
+    uint64_t calls = RT_AHEAD_MOST * layout->ring_slots;
+    prefer(comm, node, layout->heads + rank * calls * sizeof(rt_word), calls * sizeof(rt_word));
+    for (uint32_t i = 0; i < RT_CELLS; i++)
+        prefer(comm, node, layout->cells[i] + rank * calls * rt_cell_bytes(i),
+               calls * rt_cell_bytes(i));
     prefer(comm, node, layout->ring + PLAN_AHEAD * rank * layout->ring_bytes,
            PLAN_AHEAD * layout->ring_bytes);
     prefer(comm, node, layout->scratch + 2 * rank * layout->scratch_bytes,

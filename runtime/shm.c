@@ -33,6 +33,15 @@ static uint64_t pages(uint64_t bytes)
     return bytes > RT_WORLD_MAX ? bytes : (bytes + RT_PAGE - 1) & ~(uint64_t)(RT_PAGE - 1);
 }
 
+static uint64_t packet_slots(const struct peal_plan *plan)
+{
+    uint64_t slots = 0;
+    for (uint32_t i = 0; i < plan->nregions; i++)
+        if (plan->regions[i].buffer == PLAN_BUF_PACKET)
+            slots += (uint64_t)plan->regions[i].width * plan->regions[i].depth;
+    return slots;
+}
+
 static void measure(const peal_table *table, struct rt_layout *layout)
 {
     for (uint32_t i = 0; i < table->nrows; i++) {
@@ -41,6 +50,8 @@ static void measure(const peal_table *table, struct rt_layout *layout)
         uint64_t scratch = peal_plan_memory_bytes(plan, PLAN_BUF_SCRATCH);
         if (plan->ahead && packets > layout->ring_bytes)
             layout->ring_bytes = packets;
+        if (plan->ahead && packet_slots(plan) > layout->ring_slots)
+            layout->ring_slots = packet_slots(plan);
         if (!plan->ahead && pages(packets) > layout->packet_bytes)
             layout->packet_bytes = pages(packets);
         if (pages(scratch) > layout->scratch_bytes)
@@ -51,6 +62,22 @@ static void measure(const peal_table *table, struct rt_layout *layout)
         if (plan->nsems > layout->nsems)
             layout->nsems = plan->nsems;
     }
+}
+
+static int place_ring(struct rt_layout *layout, uint64_t *total)
+{
+    uint64_t n = layout->nranks, calls = RT_AHEAD_MOST * layout->ring_slots;
+    layout->heads = *total;
+    if (layout->ring_slots > RT_WORLD_MAX / RT_AHEAD_MOST ||
+        !add_each(total, n * sizeof(rt_word), calls))
+        return 0;
+    for (uint32_t i = 0; i < RT_CELLS; i++) {
+        layout->cells[i] = *total;
+        if (!add_each(total, n * rt_cell_bytes(i), calls))
+            return 0;
+    }
+    layout->ring = *total;
+    return add_each(total, PLAN_AHEAD * n, layout->ring_bytes);
 }
 
 static int place(struct rt_layout *layout)
@@ -71,8 +98,7 @@ static int place(struct rt_layout *layout)
     layout->packets = total;
     if (!add_each(&total, 2 * n, layout->packet_bytes))
         return 0;
-    layout->ring = total;
-    if (!add_each(&total, PLAN_AHEAD * n, layout->ring_bytes))
+    if (!place_ring(layout, &total))
         return 0;
     layout->scratch = total;
     if (!add_each(&total, 2 * n, layout->scratch_bytes))
@@ -179,10 +205,11 @@ static int same_layout(const struct rt_layout *a, const struct rt_layout *b)
 {
     return a->nranks == b->nranks && a->nsems == b->nsems && a->count_bytes == b->count_bytes &&
            a->packet_bytes == b->packet_bytes && a->scratch_bytes == b->scratch_bytes &&
-           a->ring_bytes == b->ring_bytes && a->ring == b->ring && a->heap_bytes == b->heap_bytes &&
-           a->boards == b->boards && a->sems == b->sems && a->counts == b->counts &&
-           a->packets == b->packets && a->scratch == b->scratch && a->heap == b->heap &&
-           a->total == b->total;
+           a->ring_bytes == b->ring_bytes && a->ring == b->ring && a->ring_slots == b->ring_slots &&
+           a->heads == b->heads && memcmp(a->cells, b->cells, sizeof a->cells) == 0 &&
+           a->heap_bytes == b->heap_bytes && a->boards == b->boards && a->sems == b->sems &&
+           a->counts == b->counts && a->packets == b->packets && a->scratch == b->scratch &&
+           a->heap == b->heap && a->total == b->total;
 }
 
 /* Another process wrote the header: only what our own table confirms is believed. */
@@ -196,6 +223,7 @@ static peal_status check_head(const struct rt_head *head, uint64_t bytes,
                              .count_bytes = wanted->count_bytes,
                              .packet_bytes = wanted->packet_bytes,
                              .ring_bytes = wanted->ring_bytes,
+                             .ring_slots = wanted->ring_slots,
                              .scratch_bytes = wanted->scratch_bytes,
                              .heap_bytes = pages(theirs.heap_bytes)};
     if (head->version != RT_VERSION || !place(&ours) || !same_layout(&ours, &theirs) ||

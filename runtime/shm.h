@@ -7,7 +7,9 @@
  *   boards          one a rank: which call it is in, where its buffers are
  *   semaphores      [consumer][producer][index], a line each
  *   packets         [rank][parity]
- *   ring            [rank][call mod PLAN_AHEAD]: packets of plans that run ahead
+ *   heads           [rank][slot][call mod RT_AHEAD_MOST]: of packets of plans that run ahead, and
+ *   cells           [size][rank][slot][call mod RT_AHEAD_MOST]: what they hold, where it is little,
+ *   ring            [rank][call mod PLAN_AHEAD]: or else
  *   scratch         [rank][parity]
  *   heap            [rank]
  *
@@ -25,6 +27,8 @@
 #define RT_LINE 128 /* two cache lines: processors fetch them in pairs */
 #define RT_PAGE 4096u
 #define RT_RANKS_MAX 1024u
+#define RT_AHEAD_MOST 256u /* calls that a rank may be ahead of others where messages are small */
+#define RT_CELLS 2u        /* sizes of cells */
 #define RT_WORLD_MAX (1ull << 46)
 
 typedef kern_word rt_word;
@@ -37,12 +41,15 @@ struct rt_layout {
     uint64_t count_bytes; /* of one rank and parity: a word from each rank, where counts are told */
     uint64_t packet_bytes; /* of one rank and parity */
     uint64_t ring_bytes;   /* of one rank and copy */
+    uint64_t ring_slots;   /* of packets, in a copy, at most */
     uint64_t scratch_bytes;
     uint64_t heap_bytes; /* of one rank */
     uint64_t boards;     /* offsets */
     uint64_t sems;
     uint64_t counts;
     uint64_t packets;
+    uint64_t heads;
+    uint64_t cells[RT_CELLS];
     uint64_t ring;
     uint64_t scratch;
     uint64_t heap;
@@ -111,7 +118,7 @@ struct rt_board {
     rt_half dear[2];
     rt_half held_up; /* 1: it is in no call, and its device in one of another comm */
     /* As `call`, of each call that was not waited for; more than a rank can be ahead. */
-    alignas(RT_LINE) rt_word ahead[2 * PLAN_AHEAD];
+    alignas(RT_LINE) rt_word ahead[2 * RT_AHEAD_MOST];
     alignas(RT_LINE) rt_half joined; /* 0, 1 while it writes the rest, 2 */
     rt_half left;                    /* 1: its comm is gone, and its process may go on */
     rt_half pid;
@@ -153,6 +160,27 @@ static inline rt_word *rt_count(char *base, const struct rt_layout *layout, uint
 {
     uint64_t at = layout->count_bytes * (2ull * consumer + parity);
     return (rt_word *)(void *)(base + layout->counts + at) + producer;
+}
+
+/* Bytes of a cell of each size. */
+static inline uint64_t rt_cell_bytes(uint32_t size)
+{
+    return size ? 64 : 8;
+}
+
+/* The places of a rank's packet slot in all calls, one beside the other. */
+static inline rt_word *rt_heads(char *base, const struct rt_layout *layout, uint32_t rank,
+                                uint64_t slot)
+{
+    uint64_t at = (rank * layout->ring_slots + slot) * RT_AHEAD_MOST;
+    return (rt_word *)(void *)(base + layout->heads) + at;
+}
+
+static inline char *rt_cells(char *base, const struct rt_layout *layout, uint32_t size,
+                             uint32_t rank, uint64_t slot)
+{
+    uint64_t at = (rank * layout->ring_slots + slot) * RT_AHEAD_MOST;
+    return base + layout->cells[size] + at * rt_cell_bytes(size);
 }
 
 /* ---- mapping */

@@ -264,8 +264,8 @@ int rt_calls_other(const struct peal_comm *comm, uint32_t rank)
 {
     const struct rt_board *board = rt_board(comm->base, &comm->layout, rank);
     uint64_t call = atomic_load_explicit(&board->call, memory_order_acquire);
-    uint64_t left =
-        atomic_load_explicit(&board->ahead[comm->stamp % (2 * PLAN_AHEAD)], memory_order_acquire);
+    uint64_t left = atomic_load_explicit(&board->ahead[comm->stamp % (2 * RT_AHEAD_MOST)],
+                                         memory_order_acquire);
     return is_other(comm, call) || is_other(comm, left);
 }
 

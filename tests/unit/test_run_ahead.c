@@ -169,33 +169,45 @@ static peal_pending *begin_broadcast(struct rank_thread *self, uint32_t *data, s
     return pending;
 }
 
+struct far_case {
+    unsigned calls; /* so many may be ahead, */
+    size_t least;   /* of so many words */
+    size_t most;
+    atomic_int gate;
+};
+
 /* The others do not call before the root has made as many calls as it may, and stands. */
 static int far_body(struct rank_thread *self)
 {
-    atomic_int *gate = self->user;
+    struct far_case *far = self->user;
+    size_t span = far->most - far->least + 1;
     int failed = 0;
     if (self->rank)
-        stand_at(gate);
-    for (unsigned call = 0; call < PLAN_AHEAD && !failed; call++)
-        failed = broadcast(self, call, 0, 2 + call % 5);
+        stand_at(&far->gate);
+    for (unsigned call = 0; call < far->calls && !failed; call++)
+        failed = broadcast(self, call, 0, far->least + call % span);
     if (self->rank)
-        return failed || broadcast(self, PLAN_AHEAD, 0, 2);
-    uint32_t data[2] = {word_of(PLAN_AHEAD, 0, 0), word_of(PLAN_AHEAD, 0, 1)};
-    peal_pending *pending = begin_broadcast(self, data, 2);
+        return failed || broadcast(self, far->calls, 0, far->most);
+    uint32_t data[AHEAD_BYTES / 4];
+    for (size_t i = 0; i < far->most; i++)
+        data[i] = word_of(far->calls, 0, i);
+    peal_pending *pending = begin_broadcast(self, data, far->most);
     failed |= !pending || !stays(pending);
-    let_pass(gate);
+    let_pass(&far->gate);
     failed |= pending && peal_wait(pending, NULL) != PEAL_OK;
     peal_pending_destroy(pending);
-    return failed ? say(self, "is further ahead than the ring, or was not let go on", PLAN_AHEAD)
+    return failed ? say(self, "is further ahead than the ring, or was not let go on", far->calls)
                   : 0;
 }
 
 START_TEST(a_root_runs_ahead_as_far_as_the_ring)
 {
-    atomic_int gate = 0;
+    struct far_case cases[] = {{.calls = RT_AHEAD_MOST, .least = 0, .most = 2},
+                               {.calls = RT_AHEAD_MOST, .least = 3, .most = 16},
+                               {.calls = PLAN_AHEAD, .least = 17, .most = AHEAD_BYTES / 4}};
     peal_table *table = make_table(1);
     peal_world_params params = PEAL_WORLD_PARAMS_INIT;
-    const char *problem = run_ranks(ctx, table, RANKS, &params, far_body, &gate);
+    const char *problem = run_ranks(ctx, table, RANKS, &params, far_body, &cases[_i]);
     ck_assert_msg(!problem, "%s", problem);
     peal_table_destroy(table);
 }
@@ -232,6 +244,83 @@ START_TEST(a_root_is_one_call_ahead_where_calls_do_not_run_ahead)
     peal_table *table = make_table(0);
     peal_world_params params = PEAL_WORLD_PARAMS_INIT;
     const char *problem = run_ranks(ctx, table, RANKS, &params, near_body, gates);
+    ck_assert_msg(!problem, "%s", problem);
+    peal_table_destroy(table);
+}
+END_TEST
+
+/* ---- where packets are */
+
+/* Counts one more user of each byte; those that have two. */
+static unsigned mark(unsigned char *map, const struct rt_layout *layout, uint64_t first,
+                     uint64_t bytes)
+{
+    unsigned twice = 0;
+    for (uint64_t i = first; i < first + bytes; i++)
+        twice += i >= layout->total || map[i]++ != 0;
+    return twice;
+}
+
+static unsigned mark_rank(unsigned char *map, const struct rt_layout *layout, uint32_t rank)
+{
+    uint64_t heads = (uint64_t)((char *)rt_heads((char *)map, layout, rank, 0) - (char *)map);
+    unsigned twice = 0;
+    for (uint32_t call = 0; call < RT_AHEAD_MOST; call++)
+        twice += mark(map, layout, heads + call * sizeof(rt_word), sizeof(rt_word));
+    for (uint32_t size = 0; size < RT_CELLS; size++) {
+        uint64_t cells = (uint64_t)(rt_cells((char *)map, layout, size, rank, 0) - (char *)map);
+        for (uint32_t call = 0; call < RT_AHEAD_MOST; call++)
+            twice += mark(map, layout, cells + call * rt_cell_bytes(size), rt_cell_bytes(size));
+    }
+    twice += mark(map, layout, layout->ring + PLAN_AHEAD * rank * layout->ring_bytes,
+                  PLAN_AHEAD * layout->ring_bytes);
+    return twice + mark(map, layout, layout->boards + rank * sizeof(struct rt_board),
+                        sizeof(struct rt_board));
+}
+
+/* Heads, cells of each size and the ring, of each rank and call, and the boards. */
+START_TEST(no_two_packets_share_a_byte)
+{
+    struct rt_layout layout;
+    unsigned twice = 0;
+    peal_table *table = make_table(1);
+    ck_assert_int_eq(rt_layout_make(table, RANKS, 0, &layout, NULL), PEAL_OK);
+    ck_assert_uint_eq(layout.ring_slots, 1);
+    unsigned char *map = calloc(1, (size_t)layout.total);
+    ck_assert_ptr_nonnull(map);
+    for (uint32_t r = 0; r < RANKS; r++)
+        twice += mark_rank(map, &layout, r);
+    ck_assert_uint_eq(twice, 0);
+    free(map);
+    peal_table_destroy(table);
+}
+END_TEST
+
+/* Of bytes, so that what lies in cells, or in the ring, is of every size, and its neighbours are of
+ * others; the root is ahead, as it waits for nobody. */
+static int sizes_body(struct rank_thread *self)
+{
+    unsigned char data[AHEAD_BYTES], guard = 0xa5;
+    peal_diag diag = PEAL_DIAG_INIT;
+    for (unsigned call = 0; call < 3 * RT_AHEAD_MOST; call++) {
+        size_t size = call * 7 % 131, wrong = 0;
+        for (size_t i = 0; i < sizeof data; i++)
+            data[i] = self->rank == 0 && i < size ? (unsigned char)(call + i * 3) : guard;
+        if (peal_broadcast(self->comm, data, data, size, PEAL_UINT8, 0, &diag) != PEAL_OK)
+            return say(self, diag.text, call);
+        for (size_t i = 0; i < sizeof data; i++)
+            wrong += data[i] != (i < size ? (unsigned char)(call + i * 3) : guard);
+        if (wrong)
+            return say(self, "another byte", call);
+    }
+    return 0;
+}
+
+START_TEST(messages_of_every_size_in_turn)
+{
+    peal_table *table = make_table(1);
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    const char *problem = run_ranks(ctx, table, RANKS, &params, sizes_body, NULL);
     ck_assert_msg(!problem, "%s", problem);
     peal_table_destroy(table);
 }
@@ -353,12 +442,12 @@ static int round_body(struct rank_thread *self)
 {
     pthread_barrier_t *barrier = self->user;
     int failed = 0;
-    for (unsigned call = 0; call < 3 * PLAN_AHEAD && !failed; call++)
+    for (unsigned call = 0; call < 3 * RT_AHEAD_MOST && !failed; call++)
         failed = broadcast(self, call, 0, 2);
     age(self, 0x3ffffff0u, barrier);
-    failed = failed || mix(self, 1, 4 * PLAN_AHEAD);
+    failed = failed || mix(self, 1, 4 * RT_AHEAD_MOST);
     age(self, UINT32_MAX - 40, barrier);
-    for (unsigned call = 0; call < 5 * PLAN_AHEAD && !failed; call++)
+    for (unsigned call = 0; call < 5 * RT_AHEAD_MOST && !failed; call++)
         failed = broadcast(self, 1000 + call, 0, 2);
     return failed || mix(self, 2, 200);
 }
@@ -412,10 +501,17 @@ END_TEST
 
 /* Each is the root of a call, and reads no packet that would tell him that others are, too. They
  * have all returned from it; so it goes on, up to the first call that all enter, or to the end of
- * what is kept. */
+ * what is kept. They are so by turns: what two store to the third at once is anything. */
+struct roots_case {
+    unsigned after;
+    atomic_uint turn;
+};
+
 static int roots_body(struct rank_thread *self)
 {
-    const unsigned after = *(const unsigned *)self->user;
+    struct roots_case *roots = self->user;
+    const unsigned after = roots->after;
+    struct timespec pause = {0, 100000};
     int32_t in[4] = {1, 2, 3, 4}, out[4];
     char where[64];
     peal_diag diag = PEAL_DIAG_INIT;
@@ -423,7 +519,10 @@ static int roots_body(struct rank_thread *self)
     for (unsigned call = 0; call < 3 && !failed; call++)
         failed = broadcast(self, call, call % RANKS, 2);
     (void)snprintf(where, sizeof where, "call %u: rank ", (unsigned)self->comm->call);
+    while (atomic_load(&roots->turn) != self->rank)
+        (void)nanosleep(&pause, NULL);
     failed = failed || broadcast(self, 3, self->rank, 2);
+    atomic_store(&roots->turn, self->rank + 1);
     for (unsigned call = 0; call < after && !failed; call++)
         failed = broadcast(self, 4 + call, 0, 2);
     if (failed)
@@ -434,11 +533,10 @@ static int roots_body(struct rank_thread *self)
 
 START_TEST(several_roots_are_found_behind_the_next_call_that_all_enter)
 {
-    static const unsigned after[] = {0, 7, 2 * PLAN_AHEAD - 2};
+    struct roots_case cases[] = {{.after = 0}, {.after = 7}, {.after = 2 * RT_AHEAD_MOST - 2}};
     peal_table *table = make_table(1);
     peal_world_params params = PEAL_WORLD_PARAMS_INIT;
-    const char *problem =
-        run_ranks(ctx, table, RANKS, &params, roots_body, (void *)(uintptr_t)&after[_i]);
+    const char *problem = run_ranks(ctx, table, RANKS, &params, roots_body, &cases[_i]);
     ck_assert_msg(!problem, "%s", problem);
     peal_table_destroy(table);
 }
@@ -455,7 +553,7 @@ static int late_body(struct rank_thread *self)
         stand_at(gate);
         return 0;
     }
-    for (unsigned call = 0; call < PLAN_AHEAD; call++)
+    for (unsigned call = 0; call < RT_AHEAD_MOST; call++)
         if (peal_broadcast(self->comm, data, data, 1, PEAL_UINT32, 0, &diag) != PEAL_OK)
             return say(self, diag.text, call);
     if (self->rank == 1) {
@@ -467,7 +565,7 @@ static int late_body(struct rank_thread *self)
     status = peal_broadcast(self->comm, data, data, 1, PEAL_UINT32, 0, &diag);
     let_pass(gate);
     int named = status == PEAL_ERR_TIMEOUT && strstr(diag.text, "for rank 2") != NULL;
-    return named ? 0 : say(self, diag.text, PLAN_AHEAD);
+    return named ? 0 : say(self, diag.text, RT_AHEAD_MOST);
 }
 
 START_TEST(a_rank_that_stays_behind_is_named)
@@ -604,7 +702,9 @@ int main(void)
     TCase *tests = tcase_create("ahead");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, a_root_runs_ahead_as_far_as_the_ring);
+    tcase_add_loop_test(tests, a_root_runs_ahead_as_far_as_the_ring, 0, 3);
+    tcase_add_test(tests, no_two_packets_share_a_byte);
+    tcase_add_test(tests, messages_of_every_size_in_turn);
     tcase_add_test(tests, a_root_is_one_call_ahead_where_calls_do_not_run_ahead);
     tcase_add_loop_test(tests, calls_that_run_ahead_compose_with_others, 0, 3);
     tcase_add_test(tests, the_entry_rule_is_what_it_takes);
