@@ -124,14 +124,33 @@ size_t rt_next_run(struct peal_comm *comm, const struct rt_row *row, const struc
 
 static void move_plain(struct peal_comm *comm, const struct rt_step *step, size_t bytes, int stream)
 {
-    for (unsigned i = 0; i < step->ndst; i++) {
-        if (comm->dst[i] == comm->src[0])
-            continue;
-        if (stream)
-            comm->kern->stream(comm->dst[i], comm->src[0], bytes);
-        else
-            memcpy(comm->dst[i], comm->src[0], bytes);
-    }
+    for (unsigned i = 0; i < step->ndst; i++)
+        if (comm->dst[i] != comm->src[0])
+            rt_copy(comm, comm->dst[i], comm->src[0], bytes, stream);
+}
+
+/* Points comm->src and dst so much further. */
+static void shift_operands(struct peal_comm *comm, const struct rt_step *step, uint64_t offset)
+{
+    for (unsigned i = 0; i < step->nsrc; i++)
+        comm->src[i] = shifted((char *)(uintptr_t)comm->src[i], offset);
+    for (unsigned i = 0; i < step->ndst; i++)
+        comm->dst[i] = shifted(comm->dst[i], offset);
+}
+
+static void fold_plain(struct peal_comm *comm, const struct rt_row *row, const struct rt_step *step,
+                       size_t bytes, int stream)
+{
+    uint32_t divisor = step->final ? row->divisor : 0;
+    kern_fold_fn fold = (stream ? row->fold_stream : row->fold)[divisor ? 0 : step->shape];
+    size_t piece = rt_back_piece(comm, bytes), at = bytes, was = 0;
+    do {
+        size_t part = at % piece ? at % piece : piece;
+        at -= part;
+        shift_operands(comm, step, (uint64_t)at - was);
+        was = at;
+        fold(comm->dst, step->ndst, comm->src, step->nsrc, part / row->elem_bytes, divisor);
+    } while (at);
 }
 
 static void move_run(struct peal_comm *comm, const struct rt_row *row, const struct rt_step *step,
@@ -141,15 +160,10 @@ static void move_run(struct peal_comm *comm, const struct rt_row *row, const str
     int away = comm->away && !comm->gauges && step->to_peers;
     int slots = row->parts > 1 && (step->to_peers || comm->shared_out != comm->out);
     int stream = ((row->stream && step->to_out && !slots) || away) && bytes >= 4 * RT_BLOCK;
-    uint32_t divisor = step->final ? row->divisor : 0;
     if (step->kind == RT_MOVE)
         move_plain(comm, step, bytes, stream);
-    else if (stream)
-        row->fold_stream[divisor ? 0 : step->shape](comm->dst, step->ndst, comm->src, step->nsrc,
-                                                    count, divisor);
     else
-        row->fold[divisor ? 0 : step->shape](comm->dst, step->ndst, comm->src, step->nsrc, count,
-                                             divisor);
+        fold_plain(comm, row, step, bytes, stream);
 }
 
 void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
