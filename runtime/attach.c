@@ -200,14 +200,17 @@ static int move_piece(struct peal_comm *comm, const struct rt_row *row, const st
     return spread(comm, dst, step->ndst, own, result, skip, bytes);
 }
 
-/* A move with one end here is one call of the kernel however long it is. */
+/* A move with one end here is one call of the kernel however long it is; backwards, some. */
+#define BACK_PIECE ((size_t)1 << 20)
+
 static size_t piece_bytes(const struct peal_comm *comm, const struct rt_step *step,
                           const struct rt_operand *operand, size_t bytes)
 {
     int plain = step->kind == RT_MOVE &&
                 (!is_foreign(comm, operand) ||
                  own_destination(comm, operand + step->nsrc, step->ndst) < step->ndst);
-    return plain || bytes < RT_ATTACH_PIECE ? bytes : RT_ATTACH_PIECE;
+    size_t most = !plain ? RT_ATTACH_PIECE : comm->backward ? BACK_PIECE : bytes;
+    return bytes < most ? bytes : most;
 }
 
 static int reaches_foreign(const struct peal_comm *comm, const struct rt_row *row,
@@ -233,10 +236,13 @@ int rt_attach_move(struct peal_comm *comm, const struct rt_row *row, const struc
     while ((count = rt_next_run(comm, row, lane, step, &nth)) != 0) {
         size_t bytes = rt_move_bytes(row, step, count);
         size_t piece = piece_bytes(comm, step, operand, bytes);
-        for (size_t skip = 0; skip < bytes; skip += piece)
+        size_t last = (bytes - 1) / piece * piece;
+        for (size_t at = 0; at < bytes; at += piece) {
+            size_t skip = comm->backward ? last - at : at;
             if (!move_piece(comm, row, step, operand, skip,
                             bytes - skip < piece ? bytes - skip : piece))
                 return 0;
+        }
     }
     return 1;
 }

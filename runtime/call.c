@@ -149,9 +149,11 @@ static inline peal_status begin(peal_comm *comm, const struct rt_call *call, str
     if (call->send_counts)
         rt_counts_begin(comm, call->send_counts, call->args.count);
     comm->part = 0;
+    rt_back_begin(comm, row, in_place);
     if (row->parts > 1)
-        rt_part_cut(row, 0);
+        rt_part_cut(row, rt_part_at(comm, row));
     PEAL_TRY(begin_part(comm, row, in_place, diag));
+    rt_back_turn(row);
     *found = row;
     return PEAL_OK;
 }
@@ -195,7 +197,8 @@ static peal_status next_part(struct peal_comm *comm, struct rt_row *row, int *mo
     PEAL_TRY(end_part(comm, row, diag));
     if (rt_world_failed(comm))
         return rt_failure(comm, diag);
-    rt_part_cut(row, ++comm->part);
+    comm->part++;
+    rt_part_cut(row, rt_part_at(comm, row));
     return begin_part(comm, row, comm->in_place, diag);
 }
 

@@ -107,6 +107,7 @@ struct rt_step {
     uint32_t operands; /* nsrc + ndst of them for each chunk */
     uint32_t pieces;   /* RT_ASYNC: of the row */
     uint32_t peer;
+    uint32_t number;   /* in its lane, for people */
     uint32_t fixed;    /* wait: how many waits a call has on this semaphore, */
     uint32_t per_trip; /* and for each trip */
     struct rt_sem_out *out;
@@ -182,7 +183,11 @@ struct rt_row {
     uint8_t attachable; /* only moves and folds of sm reach the buffers of others, on any rank */
     uint8_t shares;     /* some rank reaches another's */
     struct rt_lane *lanes;
-    struct rt_step *steps;
+    struct rt_step *steps; /* in the order of the call under way: */
+    struct rt_step *forth; /* as the plan has them, */
+    struct rt_step *back;  /* and, where that is as good, backwards; else NULL */
+    uint8_t backward;      /* the next call is to go backwards, */
+    uint8_t backs;         /* if it is of a size for that */
     struct rt_operand *operands;
     struct rt_ring *rings;   /* one for each operand; NULL: the plan does not run ahead */
     struct rt_event *events; /* PLAN_EVENTS_MAX a lane; NULL: no asynchronous step */
@@ -326,7 +331,8 @@ struct peal_comm {
     uint64_t part_bytes;   /* that a rank stages of a part; 0: calls are not cut */
     uint64_t part_moves;   /* of a message: from here on it is not, */
     uint64_t part_folds;   /* and of a reduction; as all ranks know it */
-    uint32_t part;         /* of the call under way */
+    uint32_t part;         /* of the call under way, in the order in which they are made */
+    int backward;          /* it goes backwards (back.c) */
     int in_place;
     int gauges;               /* gauge.c: loads from the others are timed in the call under way; */
     uint64_t gauged[2];       /* ns a KiB, what it stages and the fastest of its loads; 0: none */
@@ -442,6 +448,37 @@ void rt_parts_agree(struct peal_comm *comm);
 void rt_parts_learn(const struct peal_comm *comm, struct rt_row *row);
 /* Lays the row out for a part. */
 void rt_part_cut(struct rt_row *row, uint32_t part);
+
+/* The one under way, as they lie. */
+static inline uint32_t rt_part_at(const struct peal_comm *comm, const struct rt_row *row)
+{
+    return comm->backward ? row->parts - 1 - comm->part : comm->part;
+}
+
+/* ---- back.c: every second call goes backwards */
+/* What is moved of so many bytes at a time; when it goes backwards the last ones come first. */
+#define RT_BACK_PIECE ((size_t)256 << 10)
+static inline size_t rt_back_piece(const struct peal_comm *comm, size_t bytes)
+{
+    return comm->backward && bytes > RT_BACK_PIECE ? RT_BACK_PIECE : bytes;
+}
+/* Both orders of a decoded row's steps. */
+peal_status rt_back_make(const struct peal_comm *comm, struct rt_row *row);
+void rt_back_free(peal_ctx *ctx, struct rt_row *row);
+/* Whether calls of the row, as its arguments are, do so: the same on all ranks. */
+void rt_back_learn(const struct peal_comm *comm, struct rt_row *row);
+/* A call of the row begins, and has begun: the next one goes the other way. */
+static inline void rt_back_begin(struct peal_comm *comm, struct rt_row *row, int in_place)
+{
+    comm->backward = row->backward & row->backs;
+    row->steps = comm->backward && row->back && !in_place ? row->back : row->forth;
+}
+static inline void rt_back_turn(struct rt_row *row)
+{
+    row->backward ^= 1;
+}
+/* At least one byte. stream: around the caches. */
+void rt_copy(const struct peal_comm *comm, char *to, const char *from, size_t bytes, int stream);
 
 /* ---- carried.c: what a call has moved, by transport */
 /* Bytes that a call of this row moves between this rank and others of its host. */

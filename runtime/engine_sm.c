@@ -143,14 +143,17 @@ static inline void copy_one(struct peal_comm *comm, const struct rt_row *row,
 
 static void move_plain(struct peal_comm *comm, const struct rt_step *step, size_t bytes, int stream)
 {
-    for (unsigned i = 0; i < step->ndst; i++) {
-        if (comm->dst[i] == comm->src[0])
-            continue;
-        if (stream)
-            comm->kern->stream(comm->dst[i], comm->src[0], bytes);
-        else
-            memcpy(comm->dst[i], comm->src[0], bytes);
-    }
+    for (unsigned i = 0; i < step->ndst; i++)
+        if (comm->dst[i] != comm->src[0])
+            rt_copy(comm, comm->dst[i], comm->src[0], bytes, stream);
+}
+
+static void fold_plain(struct peal_comm *comm, const struct rt_row *row, const struct rt_step *step,
+                       size_t count, int stream)
+{
+    uint32_t divisor = step->final ? row->divisor : 0;
+    kern_fold_fn fold = (stream ? row->fold_stream : row->fold)[divisor ? 0 : step->shape];
+    fold(comm->dst, step->ndst, comm->src, step->nsrc, count, divisor);
 }
 
 static void move_run(struct peal_comm *comm, const struct rt_row *row, const struct rt_step *step,
@@ -160,15 +163,10 @@ static void move_run(struct peal_comm *comm, const struct rt_row *row, const str
     int away = comm->away && !comm->gauges && step->to_peers;
     int slots = row->parts > 1 && (step->to_peers || comm->shared_out != comm->out);
     int stream = ((row->stream && step->to_out && !slots) || away) && bytes >= 4 * RT_BLOCK;
-    uint32_t divisor = step->final ? row->divisor : 0;
     if (!step->folds)
         move_plain(comm, step, bytes, stream);
-    else if (stream)
-        row->fold_stream[divisor ? 0 : step->shape](comm->dst, step->ndst, comm->src, step->nsrc,
-                                                    count, divisor);
     else
-        row->fold[divisor ? 0 : step->shape](comm->dst, step->ndst, comm->src, step->nsrc, count,
-                                             divisor);
+        fold_plain(comm, row, step, count, stream);
 }
 
 void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
@@ -176,7 +174,7 @@ void rt_sm_move(struct peal_comm *comm, const struct rt_row *row, const struct r
 {
     uint32_t nth = 0;
     size_t count;
-    if (step->simple && !row->stream && !(comm->away && step->to_peers)) {
+    if (step->simple && !row->stream && !row->backs && !(comm->away && step->to_peers)) {
         copy_one(comm, row, lane, step);
         return;
     }

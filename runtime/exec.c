@@ -169,7 +169,7 @@ static struct rt_blocked find_blocked(const struct peal_comm *comm, const struct
         if (lane->pc == lane->last)
             continue;
         blocked.lane = lane->number;
-        blocked.step = lane->pc - lane->first;
+        blocked.step = row->steps[lane->pc].number;
         blocked.culprit = awaited_rank(row, &row->steps[lane->pc]);
     }
     return blocked;
@@ -197,7 +197,7 @@ static peal_status broken(struct peal_comm *comm, const struct rt_row *row,
                              .rank = comm->rank,
                              .culprit = lost ? comm->lost : strange_rank(comm, row, step),
                              .lane = lane->number,
-                             .step = lane->pc - lane->first,
+                             .step = row->steps[lane->pc].number,
                              .call = comm->stamp};
     rt_fail(comm->base, &error);
     rt_far_fail(comm, &error);

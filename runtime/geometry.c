@@ -146,6 +146,7 @@ static void learn(const struct peal_comm *comm, struct rt_row *row, const struct
         row->near_bytes = rt_near_bytes(comm, row);
     }
     rt_parts_learn(comm, row);
+    rt_back_learn(comm, row);
     learn_kernels(comm, row);
     make_keys(row);
 }

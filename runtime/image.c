@@ -277,6 +277,7 @@ static void decode_lane(struct decode *d, uint32_t number, uint32_t *nsteps)
     for (uint32_t i = 0; i < from->pre + from->body + from->post; i++) {
         struct rt_step *step = &d->row->steps[(*nsteps)++];
         decode_step(d, &d->rank->steps[from->first + i], step);
+        step->number = i;
         rt_far_mark(d->comm, d->row, step);
     }
     rt_far_ease(d->comm, d->plan, d->row, to);
@@ -566,7 +567,7 @@ static peal_status make_row(struct decode *d)
     if (status == PEAL_OK)
         decode_row(d);
     peal_free(ctx, d->writers, (size_t)slots * sizeof *d->writers);
-    return status;
+    return status == PEAL_OK ? rt_back_make(d->comm, d->row) : status;
 }
 
 /* ---- the whole */
@@ -648,6 +649,7 @@ peal_status rt_rows_make(struct peal_comm *next, const peal_table *table, peal_d
 
 static void free_row(peal_ctx *ctx, struct rt_row *row)
 {
+    rt_back_free(ctx, row);
     peal_free(ctx, row->bounds, (2 * (size_t)row->nchunks + 1) * sizeof *row->bounds);
     peal_free(ctx, row->reached, row->nchunks * sizeof *row->reached);
     if (row->listed)

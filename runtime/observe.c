@@ -102,7 +102,7 @@ void rt_trace_step(struct peal_comm *comm, const struct rt_row *row, const struc
                                                        .call = comm->call,
                                                        .row = (uint32_t)(row - comm->rows),
                                                        .lane = lane->number,
-                                                       .step = lane->pc - lane->first,
+                                                       .step = step->number,
                                                        .trip = lane->trip,
                                                        .waits = (uint8_t)waits};
 }

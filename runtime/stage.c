@@ -5,8 +5,6 @@
 #include "clock.h"
 #include "comm.h"
 
-#include <string.h>
-
 /* Reached by all ranks as it is. */
 static int is_registered(const struct peal_comm *comm, const char *memory, uint64_t bytes)
 {
@@ -92,7 +90,7 @@ static char *staged(const struct peal_comm *comm, unsigned which)
 /* Where the message would begin, so that its part under way lies there. */
 static char *staged_part(const struct peal_comm *comm, const struct rt_row *row, unsigned which)
 {
-    uint64_t skip = comm->part * row->part_count * row->elem_bytes;
+    uint64_t skip = rt_part_at(comm, row) * row->part_count * row->elem_bytes;
     return (char *)((uintptr_t)staged(comm, which) - (uintptr_t)skip);
 }
 
@@ -123,10 +121,9 @@ static uint64_t copy_block(const struct peal_comm *comm, const struct rt_row *ro
         uint64_t end = (row->ends[i] - start) * row->elem_bytes;
         end = end < length ? end : length;
         uint64_t bytes = end > first ? end - first : 0;
-        if (bytes && goes_around(comm, row, reach, bytes))
-            comm->kern->stream(to + first, from + first, (size_t)bytes);
-        else if (bytes)
-            memcpy((char *)((uintptr_t)to + first), from + first, (size_t)bytes);
+        if (bytes)
+            rt_copy(comm, (char *)((uintptr_t)to + first), from + first, (size_t)bytes,
+                    goes_around(comm, row, reach, bytes));
         copied += bytes;
     }
     return copied;

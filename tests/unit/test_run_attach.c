@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private buffers of processes: staged, taking turns with the places of an area, or attached to;
- * the same results either way. */
+ * the same results either way, and whichever way a call goes through them. */
 #include "comm.h"
 #include "support.h"
 #include "test_suite.h"
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #define RANKS 3u
-#define COUNT 70001u /* elements of the larger buffer: more than 256 KiB */
-#define CALLS 40u    /* many times round the area */
+#define COUNT 140001u /* elements of the larger buffer: more than 512 KiB */
+#define CALLS 40u     /* many times round the area */
 
 static const struct {
     peal_collective collective;
@@ -87,6 +87,25 @@ static void cut_finely(peal_comm *comm)
         comm->rows[i].known = 0;
 }
 
+/* Backwards the same steps, those that only move to the own output the other way round. */
+static const char *check_orders(const struct rt_row *row, peal_collective kind)
+{
+    uint32_t seen = 0, first = 0;
+    if (!row->back)
+        return strcmp(row->algorithm, "pull") == 0 &&
+                       (kind == PEAL_ALLTOALL || kind == PEAL_ALLGATHER)
+                   ? "no way back"
+                   : NULL;
+    for (uint32_t i = 0; i < row->nsteps; i++)
+        seen |= 1u << row->back[i].number;
+    while (first < row->nsteps && row->back[first].kind != RT_MOVE)
+        first++;
+    for (uint32_t i = first + 1; i < row->nsteps; i++)
+        if (row->back[i].kind == RT_MOVE && row->back[i].number > row->back[first].number)
+            return "backwards not the last move comes first";
+    return seen + 1 == 1u << row->nsteps ? NULL : "backwards some steps are not made";
+}
+
 /* Every second call in place, where there is that. NULL: all right. */
 static const char *check_calls(peal_comm *comm, uint32_t rank, unsigned number, peal_diag *diag)
 {
@@ -139,7 +158,9 @@ static void rank_process(struct shared *shared, peal_world *world, peal_table *t
             comm->attach_early = comm->attaches && !shared->crowded;
             comm->attach_crowded = comm->attaches && shared->crowded;
         }
-        problem = check_calls(comm, rank, number, &diag);
+        problem = check_orders(comm->rows, cases[number].collective);
+        if (!problem)
+            problem = check_calls(comm, rank, number, &diag);
     }
     (void)snprintf(shared->text[rank], sizeof shared->text[0], "%s", problem ? problem : "");
     if (problem)
@@ -239,8 +260,8 @@ START_TEST(test_by_default)
         ck_assert_uint_eq(shared->attached, 0);
     else if (shared->attached == 0)
         printf("this machine's kernel lets no process attach to another\n");
-    else
-        ck_assert_uint_ge(shared->attached, CALLS);
+    else /* some call may have been timed in its last part, and therefore staged */
+        ck_assert_uint_ge(shared->attached, CALLS - 2);
     (void)munmap(shared, sizeof *shared);
 }
 END_TEST
