@@ -262,6 +262,8 @@ typedef struct peal_fabric_info {
     int pfc;         /* of the network's switches: 1 on, 0 off, -1 not stated */
     int ecn;
     uint32_t network_line; /* of the file, where that is stated or could be; 0: no network */
+    uint32_t calls;        /* schedules whose calls the file has measured times of */
+    uint32_t memory_ranks; /* that its <memory> was measured with; 0: it has none */
 } peal_fabric_info;
 
 typedef struct peal_rank_info {
@@ -321,6 +323,21 @@ typedef struct peal_note_info {
     const char *rule; /* of a trap, its name in docs/lint.md; "" of other warnings and of notes */
 } peal_note_info;
 
+/* A schedule whose calls the file has measured times of: <call> of docs/topology-xml.md. */
+typedef struct peal_fabric_call_info {
+    size_t size;
+    const char *collective; /* as the file names it, which may be no name that peal knows */
+    const char *algorithm;  /* as well */
+    const char *detail;     /* "": any schedule of the algorithm */
+    uint64_t tile_bytes;    /* 0: whole chunks */
+    int private_buffers;    /* 1: private to processes; 0: such as all ranks reach */
+    uint32_t times;         /* sizes it was timed at */
+    uint64_t min_bytes;     /* of these the least and the largest */
+    uint64_t max_bytes;
+    double max_us; /* at the largest */
+    uint32_t line; /* of the file */
+} peal_fabric_call_info;
+
 /* Each fills *info, of which the caller has set info->size. ERR_ARG for an index
  * out of range. Strings live as long as the fabric. Any thread. */
 PEAL_API PEAL_CHECK peal_status peal_fabric_get(const peal_fabric *fabric, peal_fabric_info *info);
@@ -333,6 +350,8 @@ PEAL_API PEAL_CHECK peal_status peal_fabric_node(const peal_fabric *fabric, uint
 PEAL_API uint32_t peal_fabric_node_count(const peal_fabric *fabric);
 PEAL_API PEAL_CHECK peal_status peal_fabric_link(const peal_fabric *fabric, uint32_t index,
                                                  peal_link_info *info);
+PEAL_API PEAL_CHECK peal_status peal_fabric_call(const peal_fabric *fabric, uint32_t index,
+                                                 peal_fabric_call_info *info);
 PEAL_API PEAL_CHECK peal_status peal_fabric_note(const peal_fabric *fabric, uint32_t index,
                                                  peal_note_info *info);
 
