@@ -1114,8 +1114,10 @@ typedef struct peal_series_info {
     int has_link;   /* it was measured over one class of links */
     peal_link_class link;
     uint32_t points;
-    uint32_t line; /* of the first one */
-    int of_blocks; /* sizes are those of one block, as OSU counts them, not of all blocks */
+    uint32_t line;       /* of the first one */
+    int of_blocks;       /* sizes are those of one block, as OSU counts them, not of all blocks */
+    int has_buffers;     /* the text says whether callers' buffers were private to processes */
+    int private_buffers; /* and they were (peal_request) */
 } peal_series_info;
 
 /* An empty set. Errors: ARG, MEMORY. */
