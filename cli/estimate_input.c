@@ -191,7 +191,11 @@ static int read_split(const struct cli *cli, peal_estimate_params *params)
     CLI_TRY(cli_u32(cli, OPT_ZERO, &params->zero));
     CLI_TRY(cli_u32(cli, OPT_CHANNELS, &params->channels));
     CLI_TRY(cli_size(cli, OPT_SCRATCH, &params->scratch_limit));
+    if (cli_given(cli, OPT_SCRATCH) && !params->scratch_limit)
+        params->scratch_limit = 1; /* which no scratch is as small as */
     CLI_TRY(cli_size(cli, OPT_BUCKET, &params->bucket_bytes));
+    if (cli_given(cli, OPT_BUCKET) && !params->bucket_bytes)
+        return say_usage("--bucket 0: a bucket holds something");
     return EXIT_YES;
 }
 
