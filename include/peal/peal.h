@@ -999,9 +999,12 @@ typedef struct peal_estimate_params {
     /* An algorithm in Lua for the allreduces, in the place of `algorithm` (peal_schedule_load).
      * NULL: none. */
     const peal_policy_text *script;
+    /* How parts of a sequence get the keys and values of the others: 0: an allgather, 1: block by
+     * block around a ring, beside the attention to the block before. */
+    int context_ring;
 } peal_estimate_params;
 /* clang-format off */
-#define PEAL_ESTIMATE_PARAMS_INIT {sizeof(peal_estimate_params), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, NULL, 0, 0, 0, 0, NULL, 0, NULL}
+#define PEAL_ESTIMATE_PARAMS_INIT {sizeof(peal_estimate_params), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, NULL, 0, 0, 0, 0, NULL, 0, NULL, 0}
 /* clang-format on */
 
 typedef struct peal_estimate peal_estimate;
@@ -1024,7 +1027,7 @@ typedef struct peal_estimate_info {
     uint32_t buckets; /* sizes looked at */
     double compute_us;
     double bubble_us; /* of the pipeline: (pp - 1) / micro-batches of compute_us */
-    double model_us;  /* tp, sp, ep and pp in a step: nothing hides them */
+    double model_us;  /* tp, sp, cp, ep and pp in a step: what no compute hides of them */
     double dp_us;     /* all of data parallelism in a step, each collective as one call */
     double serial_us; /* a step with nothing hidden: the four together */
     double overlap;
@@ -1043,7 +1046,7 @@ PEAL_API PEAL_CHECK peal_status peal_estimate_get(const peal_estimate *estimate,
 
 typedef struct peal_estimate_axis {
     size_t size;
-    const char *axis; /* "tp", "sp", "ep", "pp", "dp"; "edp": experts' gradients. Static */
+    const char *axis; /* "tp", "sp", "cp", "ep", "pp", "dp"; "edp": experts' gradients. Static */
     int decode;       /* 1: in a token of decoding, 0: in a step of training */
     peal_collective collective;
     uint32_t ranks;  /* of a group */
@@ -1054,7 +1057,7 @@ typedef struct peal_estimate_axis {
     double alpha_us;            /* of that, start-ups */
     double alone_us;            /* were the other groups idle; 0: unknown */
     double total_us;            /* calls x call_us */
-    double exposed_us;          /* of that, with the stated overlap */
+    double exposed_us;          /* of that, with the stated overlap, or beyond beside_us */
     double text_us;             /* a call by the formula of a ring (docs/estimate.md), of the */
     double hop_alpha_us;        /* slowest start-up and */
     double hop_beta_gbs;        /* narrowest way between neighbours of a group */
@@ -1063,6 +1066,8 @@ typedef struct peal_estimate_axis {
     char algorithm[64];
     char detail[128];
     char binding[128];
+    double beside_us; /* compute that a call runs beside; 0: none */
+    int alternative;  /* 1: of context parallelism's other form, and in no sum */
 } peal_estimate_axis;
 PEAL_API PEAL_CHECK peal_status peal_estimate_axis_get(const peal_estimate *estimate,
                                                        uint32_t index, peal_estimate_axis *info);
