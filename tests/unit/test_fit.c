@@ -593,12 +593,12 @@ END_TEST
 /* What XML would read as its own comes back as it was. */
 START_TEST(calls_of_any_name)
 {
-    static const peal_point point = {64, 1};
+    static const peal_point one = {64, 1};
     peal_memory_call call = {.size = sizeof call,
                              .collective = PEAL_ALLREDUCE,
                              .algorithm = "ring",
                              .detail = "<a \"b\" & c>",
-                             .points = &point,
+                             .points = &one,
                              .count = 1};
     char text[4096] = "";
     peal_fabric *fabric;
@@ -675,6 +675,7 @@ int main(void)
     tcase_add_test(tcase, measured_machine);
     tcase_add_test(tcase, memory_machine);
     tcase_add_test(tcase, memory_calls);
+    tcase_add_test(tcase, calls_of_any_name);
     tcase_add_test(tcase, calls_refused);
     tcase_add_test(tcase, memory_refused);
     suite_add_tcase(suite, tcase);
