@@ -133,14 +133,16 @@ static uint32_t fewest_lanes(const struct planner *planner, uint32_t index, uint
  */
 static uint32_t calm(const struct planner *planner, double most, uint32_t chosen, uint64_t bytes)
 {
-    double least = PRICE_MAX;
+    double least = PRICE_MAX, own = strained_price(planner, chosen, bytes);
+    if (own <= peal_select_price(planner, chosen, bytes) * CALM_FACTOR)
+        return chosen;
     for (uint32_t i = 0; i < planner->count; i++) {
         if (!is_tied(planner, i, most, bytes))
             continue;
         double price = strained_price(planner, i, bytes);
         least = price < least ? price : least;
     }
-    if (strained_price(planner, chosen, bytes) <= least * CALM_FACTOR)
+    if (own <= least * CALM_FACTOR)
         return chosen;
     return fewest_lanes(planner, chosen, UINT32_MAX, most, least * CALM_FACTOR, bytes);
 }
