@@ -107,7 +107,7 @@ static int read_size(const struct overlap_asked *asked, uint32_t engine, uint32_
     uint32_t ranks = asked->crew->ranks;
     CLI_TRY(read_request(asked->cli, request));
     request->ranks = ranks;
-    request->private_buffers |= asked->crew->procs && !asked->crew->registered;
+    request->private_buffers |= crew_private(asked->crew);
     request->min_bytes = request->max_bytes =
         action_bytes(&asked->action, action_count(&asked->action, bytes, asked->dtype, ranks),
                      asked->dtype, ranks);

@@ -48,7 +48,7 @@ static int make_pair_table(const struct pairs *p, const peal_fabric *fabric,
     request.group_size = request.ranks = 2;
     request.min_bytes = SMALL;
     request.max_bytes = LARGE;
-    request.private_buffers |= p->model->procs && !p->model->registered;
+    request.private_buffers |= crew_private(p->model);
     return make_table(p->cli, fabric, &request, &action, NULL, 0, table);
 }
 

@@ -27,6 +27,8 @@ struct comparison {
     uint32_t ranks;
     uint32_t hosts; /* that the ranks are on */
     uint32_t nics;  /* of a host */
+    int private_buffers;
+    const char *buffers_from; /* who says so: "option", "text" or, if nobody, "assumed" */
     struct size_row *size;
     uint32_t sizes;
     int has_fit;

@@ -58,7 +58,7 @@ static int make_world(const struct crew *crew, struct yard *yard)
     params.ranks = crew->ranks;
     params.heap_bytes = heap_bytes(crew);
     params.timeout_ms = crew->timeout_ms;
-    params.private_buffers = crew->procs && !crew->registered;
+    params.private_buffers = crew_private(crew);
     params.chaos_seed = crew->chaos;
     peal_status status =
         peal_world_create(crew->cli->ctx, &params, crew->table, &diag, &yard->world);
@@ -188,6 +188,11 @@ static int report_failure(const struct yard *yard)
     say(SAY_ERROR, "%s: %s", where,
         yard->diag.text[0] ? yard->diag.text : peal_status_text(yard->status));
     return yard->status == PEAL_ERR_UNPROVEN ? EXIT_NO : EXIT_RUNTIME;
+}
+
+int crew_private(const struct crew *crew)
+{
+    return crew->procs && !crew->registered;
 }
 
 uint32_t crew_rows(const struct crew *crew)

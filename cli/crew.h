@@ -107,6 +107,8 @@ uint64_t job_room(const struct job *job, uint32_t ranks); /* of the largest buff
  * results are right. */
 int crew_run(struct crew *crew);
 uint32_t crew_rows(const struct crew *crew); /* of its table */
+/* 1: callers' buffers are such as other ranks do not reach (peal_request). */
+int crew_private(const struct crew *crew);
 
 /* ---- crew_watch.c */
 struct yard;

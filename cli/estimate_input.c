@@ -188,10 +188,18 @@ static int read_split(const struct cli *cli, peal_estimate_params *params)
         if (cli_given(cli, sizes[i].option) && *sizes[i].field == 0)
             return say_usage("--%s 0: there is at least one", cli_options[sizes[i].option].name);
     }
+    const char *cp = cli->value[OPT_CP];
+    if (cp && strcmp(cp, "gather") != 0 && strcmp(cp, "ring") != 0)
+        return say_usage("--cp '%s' is neither gather nor ring", cp);
+    params->context_ring = cp && strcmp(cp, "ring") == 0;
     CLI_TRY(cli_u32(cli, OPT_ZERO, &params->zero));
     CLI_TRY(cli_u32(cli, OPT_CHANNELS, &params->channels));
     CLI_TRY(cli_size(cli, OPT_SCRATCH, &params->scratch_limit));
+    if (cli_given(cli, OPT_SCRATCH) && !params->scratch_limit)
+        params->scratch_limit = 1; /* which no scratch is as small as */
     CLI_TRY(cli_size(cli, OPT_BUCKET, &params->bucket_bytes));
+    if (cli_given(cli, OPT_BUCKET) && !params->bucket_bytes)
+        return say_usage("--bucket 0: a bucket holds something");
     return EXIT_YES;
 }
 

@@ -14,7 +14,7 @@ static const char *ms(double us, char *text)
 static void add_axis(struct grid *grid, const peal_estimate_axis *axis)
 {
     char text[NUMBER_TEXT];
-    grid_add(grid, "%s", axis->axis);
+    grid_add(grid, axis->alternative ? "(%s)" : "%s", axis->axis);
     grid_add(grid, "%s", peal_collective_name(axis->collective));
     grid_add(grid, "%lu", (unsigned long)axis->ranks);
     grid_add(grid, "%lu", (unsigned long)axis->groups);
@@ -41,6 +41,31 @@ static void print_axes(const peal_estimate *estimate, int decode, const struct o
         if (axis.decode == decode)
             add_axis(&grid, &axis);
     grid_print(&grid, output);
+}
+
+/* Context parallelism in both forms, and what hides the ring's. */
+static void print_context(const peal_estimate *estimate, const struct output *output)
+{
+    double exposed_us[2] = {0, 0}, text_us[2] = {0, 0}, beside_us = 0;
+    char ours[NUMBER_TEXT], others[NUMBER_TEXT], text[NUMBER_TEXT], attention[NUMBER_TEXT];
+    peal_estimate_axis axis = {.size = sizeof axis};
+    for (uint32_t i = 0; peal_estimate_axis_get(estimate, i, &axis) == PEAL_OK; i++) {
+        int ring = axis.collective == PEAL_SENDRECV;
+        double more_us = axis.text_us - axis.beside_us;
+        if (strcmp(axis.axis, "cp") != 0)
+            continue;
+        exposed_us[ring] += axis.exposed_us;
+        text_us[ring] += more_us > 0 ? (double)axis.calls * more_us : 0;
+        beside_us = axis.beside_us > 0 && beside_us <= 0 ? axis.beside_us : beside_us;
+    }
+    if (exposed_us[0] <= 0)
+        return;
+    fprintf(
+        output->file,
+        "cp by allgather: %s ms exposed (text %s); by a ring, beside %s us of attention a block:",
+        ms(exposed_us[0], ours), ms(text_us[0], text), real_text(beside_us, attention));
+    fprintf(output->file, " %s ms (text %s). In brackets: the form that is not counted\n",
+            ms(exposed_us[1], others), ms(text_us[1], text));
 }
 
 static void print_subject(const struct estimating *of, const peal_estimate_info *info, FILE *file)
@@ -179,7 +204,8 @@ static void print_swap(const struct cli *cli, const struct estimating *of,
     for (uint32_t i = 0; peal_estimate_axis_get(of->as_is, i, &a) == PEAL_OK &&
                          peal_estimate_axis_get(of->swapped, i, &b) == PEAL_OK;
          i++)
-        add_call(&grid, &a, &b);
+        if (!a.alternative)
+            add_call(&grid, &a, &b);
     add_change(&grid, "a step, nothing hidden", "", before->serial_us, after.serial_us);
     add_change(&grid, "a step, dp hidden as stated", "", before->overlap_us, after.overlap_us);
     add_change(&grid, "a step, gradients in buckets", "", before->bucketed_us, after.bucketed_us);
@@ -224,6 +250,7 @@ void estimate_print(const struct cli *cli, const struct estimating *of, const st
     fputs("\na step of training; text us: by the formula of a ring over the same links\n",
           output->file);
     print_axes(of->as_is, 0, output);
+    print_context(of->as_is, output);
     print_step(cli, &info, output);
     print_buckets(of->as_is, &info, output);
     print_timeline(cli, of->as_is, &to);

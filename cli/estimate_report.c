@@ -26,6 +26,7 @@ static void json_split(json_t *root, const peal_estimate_params *params, uint32_
     json_count(object, "pp", params->pp ? params->pp : 1);
     json_count(object, "ep", params->ep ? params->ep : 1);
     json_count(object, "sp", params->sp ? params->sp : 1);
+    json_text(object, "cp", params->context_ring ? "ring" : "gather");
     json_count(object, "zero", params->zero);
     json_text(object, "dp_gradient", params->full_gradient ? "full" : "sharded");
 }
@@ -48,6 +49,8 @@ static void json_axes(json_t *root, const peal_estimate *estimate)
         json_number(item, "alone_us", axis.alone_us);
         json_number(item, "total_us", axis.total_us);
         json_number(item, "exposed_us", axis.exposed_us);
+        json_number(item, "beside_us", axis.beside_us);
+        json_flag(item, "alternative", axis.alternative);
         json_number(item, "text_us", axis.text_us);
         json_number(item, "hop_alpha_us", axis.hop_alpha_us);
         json_number(item, "hop_beta_gbs", axis.hop_beta_gbs);

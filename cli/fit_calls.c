@@ -11,6 +11,7 @@
 #include "fit_calls.h"
 
 #include "fit_input.h"
+#include "report.h"
 #include "run_options.h"
 
 #include <stdlib.h>
@@ -108,13 +109,17 @@ static int find_all(struct calling *c)
 
 static int make_fabric(const struct calling *c, const struct schedule *s, peal_fabric **fabric)
 {
-    char text[512];
-    (void)snprintf(text, sizeof text,
-                   "<call collective=\"%s\" algorithm=\"%s\" detail=\"%s\" tile=\"%llu\" "
-                   "buffers=\"%s\"><time bytes=\"1\" us=\"1\"/></call>",
-                   peal_collective_name(s->collective), s->algorithm, s->detail,
-                   (unsigned long long)s->tile_bytes, s->private_buffers ? "private" : "shared");
-    return calls_unit(c->cli, c->ranks, text, fabric);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *file = need(open_memstream(&text, &length));
+    fprintf(file, "<call collective=\"%s\" algorithm=\"%s\" detail=\"",
+            peal_collective_name(s->collective), s->algorithm);
+    page_text(file, s->detail);
+    fprintf(file, "\" tile=\"%llu\" buffers=\"%s\"><time bytes=\"1\" us=\"1\"/></call>",
+            (unsigned long long)s->tile_bytes, s->private_buffers ? "private" : "shared");
+    int code = fclose(file) == 0 ? calls_unit(c->cli, c->ranks, text, fabric) : EXIT_RUNTIME;
+    free(text);
+    return code;
 }
 
 static int make_plan(const struct calling *c, const struct schedule *s, peal_table **table)

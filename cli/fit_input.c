@@ -18,7 +18,7 @@ static int refuse(const char *path, uint32_t row, const char *what)
     return EXIT_INPUT;
 }
 
-static int add_json_row(const json_t *row, const char *path, uint32_t index,
+static int add_json_row(const json_t *row, const char *buffers, const char *path, uint32_t index,
                         peal_measured *measured)
 {
     peal_series_info info = {.size = sizeof info, .nodes = 1, .has_link = 1};
@@ -36,15 +36,19 @@ static int add_json_row(const json_t *row, const char *path, uint32_t index,
     info.has_collective = 1;
     info.ranks = (uint32_t)ranks;
     info.link = PEAL_LINK_SHM;
+    info.has_buffers = buffers != NULL;
+    info.private_buffers = buffers && strcmp(buffers, "private") == 0;
     (void)snprintf(info.name, sizeof info.name, "%.150s/%s", path, collective);
     peal_diag diag = PEAL_DIAG_INIT;
     return say_diag(peal_measured_add(measured, &info, &point, 1, &diag), &diag);
 }
 
-static int add_rows(const json_t *rows, const char *path, peal_measured *measured)
+static int add_rows(const json_t *root, const char *path, peal_measured *measured)
 {
+    const json_t *rows = json_object_get(root, "rows");
+    const char *buffers = json_string_value(json_object_get(root, "buffers"));
     for (size_t i = 0; i < json_array_size(rows); i++)
-        CLI_TRY(add_json_row(json_array_get(rows, i), path, (uint32_t)i, measured));
+        CLI_TRY(add_json_row(json_array_get(rows, i), buffers, path, (uint32_t)i, measured));
     return EXIT_YES;
 }
 
@@ -62,7 +66,7 @@ static int add_json(const char *path, const char *data, size_t bytes, peal_measu
         code = add_nccl_json(root, path, measured);
     else if (json_is_array(rows) && json_is_string(schema) &&
              strcmp(json_string_value(schema), "peal.bench/1") == 0)
-        code = add_rows(rows, path, measured);
+        code = add_rows(root, path, measured);
     else
         fprintf(stderr, "%s:1: error: JSON that is neither peal.bench/1 nor of nccl-tests\n", path);
     json_decref(root);

@@ -45,6 +45,8 @@ const char *lint_level_name(uint32_t level); /* NULL behind the last */
 
 /* ---- lint_fabric.c: the machine */
 void lint_fabric(struct lint *lint);
+/* ---- lint_calls.c: the calls that the file has measured times of */
+int lint_calls(struct lint *lint);
 /* ---- lint_request.c: the collectives that --collective, --bytes and --algorithm ask for */
 int lint_request(struct lint *lint);
 /* ---- lint_model.c: the split of a model, when --model or an axis is given */

@@ -39,7 +39,7 @@ static void crosses(struct lint *lint, const peal_estimate_axis *axis, const cha
              "%s goes over %s (%s us, %s GB/s): %llu calls take %s ms %s", text,
              peal_link_class_name(axis->link_class), real_text(axis->hop_alpha_us, alpha),
              real_text(axis->hop_beta_gbs, beta), (unsigned long long)axis->calls,
-             real_text(axis->total_us / 1e3, total), axis->decode ? "a token" : "a step");
+             real_text(axis->exposed_us / 1e3, total), axis->decode ? "a token" : "a step");
 }
 
 /* An exchange of blocks has one message for each peer; others are cut by their algorithm. */
@@ -105,6 +105,8 @@ static int look(struct lint *lint, struct estimating *of)
                                           &diag, &of->as_is),
                      &diag));
     for (uint32_t i = 0; peal_estimate_axis_get(of->as_is, i, &axis) == PEAL_OK; i++) {
+        if (axis.alternative)
+            continue;
         (void)axis_text(&axis, text, sizeof text);
         crosses(lint, &axis, text);
         messages(lint, &axis, text);

@@ -62,11 +62,23 @@ static int read_wire(const struct cli *cli, peal_request *request)
     return say_usage("--wire is bf16 or fp8, not '%s'", word);
 }
 
+/* An empty message has no plan of its own: the row of the smallest ones serves it. */
+static int read_sizes(const struct cli *cli, peal_request *request)
+{
+    CLI_TRY(cli_range(cli, OPT_BYTES, &request->min_bytes, &request->max_bytes));
+    if (!cli_given(cli, OPT_BYTES))
+        return EXIT_YES;
+    if (!request->max_bytes)
+        return say_usage("--bytes 0: an empty message needs no plan; that of one byte serves it");
+    request->min_bytes = request->min_bytes ? request->min_bytes : 1;
+    return EXIT_YES;
+}
+
 int read_request(struct cli *cli, peal_request *request)
 {
     uint32_t list[LIST_MAX], count = 0;
     if (cli->verb != VERB_RUN) { /* which takes lists of these */
-        CLI_TRY(cli_range(cli, OPT_BYTES, &request->min_bytes, &request->max_bytes));
+        CLI_TRY(read_sizes(cli, request));
         CLI_TRY(cli_u32(cli, OPT_RANKS, &request->ranks));
         if (!script_given(cli))
             CLI_TRY(cli_names(cli, OPT_ALGORITHM, algorithm_word, algorithm_words(), list, &count));
@@ -86,8 +98,12 @@ int read_request(struct cli *cli, peal_request *request)
     request->outer = cli->value[OPT_OUTER];
     CLI_TRY(cli_u32(cli, OPT_INCAST, &request->incast));
     CLI_TRY(cli_size(cli, OPT_TILE, &request->tile_bytes));
+    if (cli_given(cli, OPT_TILE) && !request->tile_bytes)
+        return say_usage("--tile 0: a tile holds something");
     CLI_TRY(cli_u32(cli, OPT_DEPTH, &request->depth));
     CLI_TRY(cli_size(cli, OPT_SCRATCH, &request->scratch_limit));
+    if (cli_given(cli, OPT_SCRATCH) && !request->scratch_limit)
+        request->scratch_limit = 1; /* which no scratch is as small as */
     CLI_TRY(cli_real(cli, OPT_SM_PRICE, &request->sm_price));
     CLI_TRY(cli_u32(cli, OPT_MAX_SMS, &request->max_sms));
     if (cli_given(cli, OPT_MAX_SMS) && request->max_sms == 0)

@@ -10,6 +10,9 @@ static int one_size(const struct cli *cli, uint64_t *bytes)
     CLI_TRY(cli_range(cli, OPT_BYTES, &low, &high));
     if (low != high)
         return say_usage("--bytes: one size is simulated at a time");
+    if (cli_given(cli, OPT_BYTES) && high == 0)
+        return say_usage("--bytes 0: of an empty message nothing moves, so there is nothing to "
+                         "simulate");
     *bytes = high;
     return EXIT_YES;
 }

@@ -112,6 +112,7 @@ void topo_json(const peal_fabric *fabric, const peal_fabric_info *info, const st
     json_nics(root, fabric, info->nics);
     json_nodes(root, fabric);
     json_links(root, fabric, info->links);
+    json_measured(root, fabric, info);
     json_notes(root, fabric, info->notes);
     json_end(root, output);
 }

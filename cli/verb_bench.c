@@ -179,10 +179,11 @@ static void print_head(const struct bench *bench, const struct action *action)
     FILE *file = bench->output.file;
     const struct crew *crew = &bench->crew;
     char low[NUMBER_TEXT], high[NUMBER_TEXT], text[ACTION_TEXT];
-    fprintf(file, "# peal %s, %s by %lu %s%s, sizes %s to %s, factor %.3g\n", peal_version(),
-            action_text(action, text), (unsigned long)crew->ranks,
+    fprintf(file, "# peal %s, %s by %lu %s%s, %s buffers, sizes %s to %s, factor %.3g\n",
+            peal_version(), action_text(action, text), (unsigned long)crew->ranks,
             crew->procs ? "processes" : "threads", crew->pin ? " (pinned)" : "",
-            size_text(bench->low, low), size_text(bench->high, high), bench->factor);
+            crew_private(crew) ? "private" : "shared", size_text(bench->low, low),
+            size_text(bench->high, high), bench->factor);
     fputs("# engines: ", file);
     print_engines(&crew->info, file);
     fputs("#\n"
@@ -330,6 +331,7 @@ static void json_all(const struct bench *bench)
     json_count(root, "wrong", wrong);
     json_team(root, bench->cli);
     json_text(root, "ranks_as", crew->procs ? "processes" : "threads");
+    json_text(root, "buffers", crew_private(crew) ? "private" : "shared");
     json_engines(root, "engines", crew->info.engines);
     json_engines(root, "stand_ins", crew->info.stand_ins);
     json_t *rows = json_list(root, "rows");
@@ -380,7 +382,7 @@ static int plan_jobs(struct bench *bench, const peal_fabric *fabric, struct job 
     uint32_t kept = 0;
     CLI_TRY(read_request(bench->cli, &request));
     request.ranks = crew->ranks;
-    request.private_buffers |= crew->procs && !crew->registered;
+    request.private_buffers |= crew_private(crew);
     for (uint32_t i = 0, next; i < crew->njobs; i = next) {
         struct action action = jobs[i].action;
         int skip = 0;

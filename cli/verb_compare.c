@@ -40,7 +40,7 @@ static int predict_one(struct comparison *c, struct size_row *size)
     peal_table *table = NULL;
     CLI_TRY(read_policy(c->cli, &request));
     CLI_TRY(read_algorithm(c->cli, &request));
-    request.private_buffers = cli_given(c->cli, OPT_PRIVATE);
+    request.private_buffers = c->private_buffers;
     request.ranks = c->ranks;
     request.min_bytes = request.max_bytes = size->point.bytes;
     CLI_TRY(plan_table(c->cli, c->fabric, &request, &action, NULL, 0, &table));
@@ -158,6 +158,21 @@ static void print_bandwidth(const struct comparison *c, FILE *file)
                 c->bandwidth_ratio, c->size[c->sizes - 1].row.binding);
 }
 
+/* Where it makes a difference: ranks that share a host's memory. */
+static void print_buffers(const struct comparison *c, FILE *file)
+{
+    peal_rank_info rank = {.size = sizeof rank};
+    if (peal_fabric_rank(c->fabric, 0, &rank) != PEAL_OK || strcmp(rank.model, "host") != 0)
+        return;
+    if (c->info.has_buffers || cli_given(c->cli, OPT_PRIVATE))
+        fprintf(file, "buffers: %s, as %s\n", c->private_buffers ? "private" : "shared",
+                cli_given(c->cli, OPT_PRIVATE) ? "--private asks for" : "the text says");
+    else
+        fputs("buffers: the text does not say; taken for such as all ranks reach (--private: "
+              "they are not)\n",
+              file);
+}
+
 static void print_all(const struct comparison *c, const struct output *output)
 {
     FILE *file = output->file;
@@ -166,6 +181,7 @@ static void print_all(const struct comparison *c, const struct output *output)
         well += c->size[i].cause == AS_PREDICTED || c->size[i].cause == FASTER;
     fprintf(file, "%s by %lu ranks: %s\n", peal_collective_name(c->info.collective),
             (unsigned long)c->ranks, c->info.name);
+    print_buffers(c, file);
     print_sizes(c, output);
     fprintf(file, "\n%lu of %lu sizes take at most %.2f times the prediction\n",
             (unsigned long)well, (unsigned long)c->sizes, LOSS);
@@ -200,6 +216,8 @@ static void json_all(const struct comparison *c, const struct output *output)
     json_text(root, "series", c->info.name);
     json_text(root, "collective", peal_collective_name(c->info.collective));
     json_count(root, "ranks", c->ranks);
+    json_text(root, "buffers", c->private_buffers ? "private" : "shared");
+    json_text(root, "buffers_from", c->buffers_from);
     json_sizes(root, c);
     json_number(root, "latency_ratio", c->latency_ratio);
     json_number(root, "bandwidth_ratio", c->bandwidth_ratio);
@@ -259,6 +277,17 @@ static int look_at_fabric(struct comparison *c)
     return EXIT_YES;
 }
 
+/* Those that were measured; --private goes before what the text says. */
+static void choose_buffers(struct comparison *c)
+{
+    c->private_buffers = c->info.private_buffers;
+    c->buffers_from = c->info.has_buffers ? "text" : "assumed";
+    if (!cli_given(c->cli, OPT_PRIVATE))
+        return;
+    c->private_buffers = 1;
+    c->buffers_from = "option";
+}
+
 static int compare(struct comparison *c, peal_measured *measured)
 {
     struct output output;
@@ -266,6 +295,7 @@ static int compare(struct comparison *c, peal_measured *measured)
     CLI_TRY(load_fabric(c->cli, c->cli->operand[0], &c->fabric));
     CLI_TRY(choose_series(c, measured));
     CLI_TRY(look_at_fabric(c));
+    choose_buffers(c);
     CLI_TRY(predict_all(c));
     compare_judge(c);
     CLI_TRY(output_open(c->cli, &output));

@@ -154,6 +154,7 @@ static int look(struct lint *lint)
 {
     CLI_TRY(say_diag(peal_fabric_get(lint->fabric, &lint->info), NULL));
     lint_fabric(lint);
+    CLI_TRY(lint_calls(lint));
     CLI_TRY(lint_request(lint));
     return lint_model(lint);
 }

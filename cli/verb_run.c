@@ -168,7 +168,7 @@ static int run_fabric(struct run *run, const peal_fabric *fabric)
     peal_request request = PEAL_REQUEST_INIT;
     int lenient = m->nranks > 1 || m->choice.roots > 1;
     CLI_TRY(read_request(run->cli, &request));
-    request.private_buffers |= run->crew.procs && !run->crew.registered;
+    request.private_buffers |= crew_private(&run->crew);
     for (uint32_t r = 0; r < m->nranks; r++) {
         CLI_TRY(count_ranks(run->cli, fabric, (uint32_t)m->ranks[r], &request.ranks));
         CLI_TRY(choose_all(&m->choice, request.ranks, lenient, actions));

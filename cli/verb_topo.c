@@ -224,6 +224,7 @@ static void print_fabric(const struct cli *cli, const peal_fabric *fabric,
     print_classes(fabric, info->links, output);
     if (cli_given(cli, OPT_LINKS))
         print_links(fabric, info->links, output);
+    topo_calls(fabric, info, output);
     print_notes(fabric, info, output->file);
 }
 

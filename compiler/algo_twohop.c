@@ -223,7 +223,7 @@ static void prepare(struct build *b, const struct candidate *candidate)
 /* A round of messages of every rank to its peers of the rail, or of its host: loads them all, which
  * is the same for any number of lanes. */
 static void load_round(struct planner *planner, uint32_t locals, int rail, struct traffic *traffic,
-                       struct stage *stage, struct turns *most)
+                       struct stage *stage, struct turns *most, int *apart)
 {
     const struct group *group = &planner->group;
     uint32_t hosts = group->n / locals;
@@ -239,6 +239,7 @@ static void load_round(struct planner *planner, uint32_t locals, int rail, struc
             peal_planner_load(planner, &hop, share, hop.scale);
             peal_traffic_add(traffic, r, &hop, 1, share);
             peal_turns_add(&turns, &hop);
+            *apart &= hop.path.link_class <= PEAL_LINK_XGMI;
         }
         peal_turns_keep(most, &turns);
     }
@@ -249,6 +250,8 @@ struct rounds {
     struct candidate candidate;
     struct traffic traffic[2];
     struct turns turns[2]; /* of the rank whose stores take longest */
+    uint32_t ranks;
+    int apart; /* 1: the second round has links of its own, between accelerators */
     int rail[2];
     double lane_share[2]; /* a lane writes what it hands on, and copies what stays */
 };
@@ -258,13 +261,16 @@ static peal_status load_rounds(struct planner *planner, uint32_t unit, enum twoh
 {
     struct stage last = {.levels = 1, .chain = 1};
     *all = (struct rounds){
+        .ranks = planner->group.n,
         .candidate = {.algo = ALGO_TWOHOP, .max_bytes = UINT64_MAX, .unit = unit, .twohop = order}};
     for (int i = 0; i < 2; i++) {
         struct stage stage = {.levels = 1, .chain = 1};
         all->rail[i] = (order == TWOHOP_RAIL) == (i == 0);
         all->lane_share[i] = all->rail[i] ? (double)unit / planner->group.n : 1;
         PEAL_TRY(peal_traffic_init(&all->traffic[i], planner));
-        load_round(planner, unit, all->rail[i], &all->traffic[i], &stage, &all->turns[i]);
+        all->apart = 1;
+        load_round(planner, unit, all->rail[i], &all->traffic[i], &stage, &all->turns[i],
+                   &all->apart);
         peal_candidate_stage(planner, &all->candidate, &stage, 0);
     }
     if (order != TWOHOP_RAIL)
@@ -283,6 +289,23 @@ static void set_turns(const struct planner *planner, const struct rounds *all, i
         peal_stage_turns(&candidate->stage[i],
                          share * peal_turns_us(planner, &all->turns[i], candidate->channels) +
                              copy_us);
+}
+
+/* Lanes take turns with who they begin with. Where some peers of the first round are reached by
+ * another engine, which takes longest, only lanes that turn to these last come to the second round
+ * together; the others have been there meanwhile, over links that this engine does not take. */
+static void set_groups(const struct rounds *all, struct candidate *candidate)
+{
+    uint32_t peers = (all->rail[0] ? all->ranks / candidate->unit : candidate->unit) - 1;
+    const struct turns *turns = &all->turns[0];
+    struct stage *first = &candidate->stage[0], *second = &candidate->stage[1];
+    if (candidate->twohop != TWOHOP_RAIL || !all->apart || !turns->stores ||
+        turns->stores >= peers || first->us_per_byte > first->load_us)
+        return;
+    uint32_t last = (candidate->channels * (peers - turns->stores) + peers - 1) / peers;
+    double together = (double)last / candidate->channels;
+    second->us_per_byte *= together;
+    second->alone_us_per_byte *= together;
 }
 
 static peal_status cost_channels(struct planner *planner, const struct rounds *all,
@@ -307,6 +330,8 @@ static peal_status cost_channels(struct planner *planner, const struct rounds *a
         if (group->nhosts == 1)
             set_turns(planner, all, i, &candidate);
     }
+    if (group->nhosts == 1)
+        set_groups(all, &candidate);
     struct stage *last = &candidate.stage[2];
     if (order == TWOHOP_INSIDE_OUT) { /* receivers say that they have entered */
         last->alpha_us = candidate.stage[1].alpha_us;

@@ -32,6 +32,13 @@ static void set_start_up(struct costs *costs, struct stage *stage)
     stage->alpha_us = us - stage->gap_us;
 }
 
+/* Messages of a channel in the stage to come, which all channels have in one engine. */
+static void note_queue(struct costs *costs, double gap_us, uint32_t messages)
+{
+    costs->queued_us[costs->candidate.nstages] = messages * gap_us;
+    costs->last_us = gap_us > costs->last_us ? gap_us : costs->last_us;
+}
+
 /* Round k of the reduce-scatter, or, backwards, of the allgather. */
 static void cost_round(struct costs *costs, uint32_t k, int gather)
 {
@@ -60,8 +67,7 @@ static void cost_round(struct costs *costs, uint32_t k, int gather)
     }
     stage.gap_us *= costs->messages[k] - 1.0; /* nothing queues behind the last one */
     /* Whatever lanes of other ranks store meanwhile. */
-    costs->queued_us[costs->candidate.nstages] = costs->messages[k] * queue_gap_us;
-    costs->last_us = queue_gap_us > costs->last_us ? queue_gap_us : costs->last_us;
+    note_queue(costs, queue_gap_us, costs->messages[k]);
     costs->stored[costs->candidate.nstages] = lanes_move ? share : 0;
     costs->folded[costs->candidate.nstages] = gather ? 0 : share;
     set_start_up(costs, &stage);
@@ -88,8 +94,34 @@ static void cost_entry(struct costs *costs)
     peal_candidate_stage(costs->planner, &costs->candidate, &stage, 0);
 }
 
+/* 1: no lane moves blocks of the root by itself. */
+static int queues_all(const struct planner *planner, const struct butterfly *shape, uint32_t root)
+{
+    for (uint32_t place = 0; place < shape->n; place++) {
+        struct butterfly_branch branch = peal_butterfly_branch(shape, root, place);
+        struct hop hop;
+        if (branch.from == NO_RANK)
+            continue;
+        peal_planner_hop(planner, shape->member[branch.from], shape->member[place], &hop);
+        if (!peal_plan_engine_async(hop.engine))
+            return 0;
+    }
+    return 1;
+}
+
+/* In which round's time a branch is on its way: other engines have all rounds of a rank at once, as
+ * soon as that has its blocks, so that they share its port; a lane takes one after the other. */
+static uint32_t sent_in(const struct butterfly *shape, uint32_t root, int queues,
+                        const struct butterfly_branch *branch)
+{
+    if (!queues)
+        return branch->next - 1;
+    struct butterfly_branch before = peal_butterfly_branch(shape, root, branch->from);
+    return before.from == NO_RANK ? 0 : before.next;
+}
+
 /* The root's blocks to their places, round k; the root hands on most, and in every round. */
-static void cost_scatter(struct costs *costs, uint32_t k)
+static void cost_scatter(struct costs *costs, int queues, uint32_t k)
 {
     struct planner *planner = costs->planner;
     const struct butterfly *shape = costs->shapes;
@@ -98,7 +130,7 @@ static void cost_scatter(struct costs *costs, uint32_t k)
     for (uint32_t place = 0; place < shape->n; place++) {
         struct butterfly_branch branch = peal_butterfly_branch(shape, root, place);
         struct hop hop;
-        if (branch.from == NO_RANK || branch.next != k + 1)
+        if (branch.from == NO_RANK || sent_in(shape, root, queues, &branch) != k)
             continue;
         peal_planner_hop(planner, shape->member[branch.from], shape->member[place], &hop);
         peal_stage_hop(&stage, &hop);
@@ -126,6 +158,7 @@ static void cost_gather(struct costs *costs)
     double n = costs->shapes->n;
     struct stage stage = {.levels = 1, .chain = 1};
     uint32_t shared = 0;
+    double queue_gap_us = 0;
     for (uint32_t r = 0; r < costs->shapes->n; r++) {
         struct hop hop;
         if (r == root)
@@ -134,8 +167,11 @@ static void cost_gather(struct costs *costs)
         peal_stage_hop(&stage, &hop);
         peal_planner_load(planner, &hop, 1 / n, hop.scale);
         shared += hop.path.link_class == PEAL_LINK_NET;
+        if (peal_plan_engine_async(hop.engine) && hop.gap_us > queue_gap_us)
+            queue_gap_us = hop.gap_us;
     }
     stage.gap_us *= shared ? n - 2 : 0;
+    note_queue(costs, queue_gap_us, 1);
     costs->stored[costs->candidate.nstages] = 1 / n;
     peal_candidate_stage(planner, &costs->candidate, &stage, 0);
 }
@@ -149,8 +185,11 @@ static void cost_collective(struct costs *costs)
         cost_entry(costs);
     for (uint32_t k = 0; k < rounds && !moves; k++)
         cost_round(costs, k, 0);
+    int queues = collective == PEAL_BROADCAST &&
+                 queues_all(costs->planner, costs->shapes,
+                            costs->shapes->place[costs->planner->request.root]);
     for (uint32_t k = 0; k < rounds && collective == PEAL_BROADCAST; k++)
-        cost_scatter(costs, k);
+        cost_scatter(costs, queues, k);
     if (moves)
         cost_copy(costs);
     for (uint32_t k = rounds; k-- > 0 && (moves || collective == PEAL_ALLREDUCE);)
@@ -187,6 +226,35 @@ void peal_butterfly_lane_rate(const struct planner *planner, struct candidate *c
     }
 }
 
+/* Gaps of all channels in one engine count once, in the last round that it has a part in: from the
+ * first one on channels are that far apart, and find it free, but where it has more to do in a
+ * round than its start-up lasts. */
+static void set_queues(const struct costs *costs, struct candidate *candidate)
+{
+    int last = 1;
+    for (uint32_t i = candidate->nstages; i-- > 0;) {
+        struct stage *stage = &candidate->stage[i];
+        double queued = costs->queued_us[i] * candidate->channels;
+        double us = queued - (last ? costs->last_us : stage->alpha_us);
+        if (queued > 0 && us > stage->gap_us)
+            stage->gap_us = us;
+        last = last && !(queued > 0);
+    }
+}
+
+/* Channels that go different ways come back one behind the other, but where lanes keep step: while
+ * one waits for a start-up, the link is another's. */
+static void come_back_apart(const struct costs *costs, struct candidate *candidate)
+{
+    if (costs->nshapes < 2 || costs->planner->request.collective != PEAL_ALLREDUCE)
+        return;
+    for (uint32_t i = costs->shapes->rounds; i < candidate->nstages; i++) {
+        struct stage *stage = &candidate->stage[i];
+        if (!(costs->stored[i] > 0))
+            stage->slack_us_per_byte = stage->load_us * (1 - 1.0 / candidate->channels);
+    }
+}
+
 static peal_status add(const struct costs *costs, uint32_t channels)
 {
     struct planner *planner = costs->planner;
@@ -198,18 +266,17 @@ static peal_status add(const struct costs *costs, uint32_t channels)
     candidate.chunks = n * channels;
     candidate.max_bytes = UINT64_MAX;
     candidate.hop_share = (double)(n / 2) / n / channels;
-    for (uint32_t i = 0; i < candidate.nstages; i++) {
-        double queued = costs->queued_us[i] * channels - costs->last_us;
-        if (costs->queued_us[i] > 0 && queued > candidate.stage[i].gap_us)
-            candidate.stage[i].gap_us = queued;
-    }
+    set_queues(costs, &candidate);
     peal_butterfly_lane_rate(planner, &candidate, costs->stored, costs->folded);
     if (planner->request.collective == PEAL_ALLGATHER ||
         planner->request.collective == PEAL_BROADCAST) /* no slots, nothing to tile for */
         return peal_planner_add(planner, &candidate);
     candidate.slots = 2ull * (n - 1 + costs->shapes->reach[1]) * channels;
-    if (!planner->request.tile_bytes) /* half the slots, as long as whole chunks fit the bound */
-        PEAL_TRY(peal_planner_add(planner, &candidate));
+    if (!planner->request.tile_bytes) { /* half the slots, as long as whole chunks fit the bound */
+        struct candidate whole = candidate;
+        come_back_apart(costs, &whole);
+        PEAL_TRY(peal_planner_add(planner, &whole));
+    }
     candidate.tile_bytes = tile_of(planner, candidate.slots);
     candidate.drifts = channels > 1 && !peal_candidate_stores(&candidate);
     return peal_planner_add(planner, &candidate);

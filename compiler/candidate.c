@@ -488,6 +488,19 @@ double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes
     return cost.time_us;
 }
 
+#define STRAIN 1.5
+
+double peal_candidate_strained_us(const struct candidate *candidate, uint64_t bytes)
+{
+    struct candidate strained = *candidate;
+    struct cost cost;
+    if (trips_of(candidate, (double)bytes) >= 2 && !candidate->times)
+        for (uint32_t i = 0; i < strained.nstages; i++)
+            strained.stage[i].alpha_us *= STRAIN;
+    peal_candidate_cost(&strained, bytes, &cost);
+    return cost.time_us;
+}
+
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes)
 {
     uint64_t chunk = (uint64_t)chunk_bytes(candidate, (double)bytes) + 2 * PLAN_ALIGN;

@@ -245,6 +245,9 @@ struct cost {
 void peal_candidate_cost(const struct candidate *candidate, uint64_t bytes, struct cost *cost);
 /* The time without siblings. */
 double peal_candidate_alone_us(const struct candidate *candidate, uint64_t bytes);
+/* The time of a pipeline whose start-ups take half as long again: what it loses when transfers do
+ * not meet as favourably as they are taken to. */
+double peal_candidate_strained_us(const struct candidate *candidate, uint64_t bytes);
 uint64_t peal_candidate_scratch(const struct candidate *candidate, uint64_t bytes);
 
 struct policy_run; /* policy_run.h */

@@ -142,16 +142,27 @@ static void cost_phase(struct level_costing *c, const struct level_phase *phase,
     }
 }
 
+/* 1: the resource that carries most carries as much of each stage as the stage's own busiest, one
+ * of which its name is, where several are loaded alike. */
+static int all_meet(const struct candidate *candidate)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < candidate->nstages; i++)
+        sum += candidate->stage[i].levels * candidate->stage[i].load_us;
+    return sum <= candidate->total_us_per_byte * (1 + 1e-9);
+}
+
 /* Transfers of a phase meet those of other channels and phases on what they all use. */
 static void set_beside(const struct level_costing *c)
 {
     struct candidate *candidate = c->candidate;
+    int meet = all_meet(candidate);
     int all = c->planner->request.collective == PEAL_ALLREDUCE && candidate->channels > 1;
     for (uint32_t i = 0; i < candidate->nstages; i++) {
         struct stage *stage = &candidate->stage[i];
         double own = stage->load_us / candidate->channels;
         double beside = candidate->total_us_per_byte - own;
-        int same = stage->resource == candidate->total_resource;
+        int same = meet || stage->resource == candidate->total_resource;
         if (c->pushed >> i & 1 && stage->load_us > 0 && beside > 0 && same)
             stage->beside_us_per_byte = beside;
         /* Stores to all, which wait for those of all others between two tiles: channels do so at

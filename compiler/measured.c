@@ -50,7 +50,8 @@ peal_status peal_planner_measured(struct planner *planner, uint32_t ranks)
 {
     const struct topo_memory *memory = &planner->memory;
     uint32_t count = 0;
-    if (!memory->count[TOPO_USE_LOAD] || planner->group.n != ranks)
+    if (!memory->count[TOPO_USE_LOAD] || planner->group.n != ranks ||
+        (memory->ranks && memory->ranks != ranks))
         return PEAL_OK;
     for (uint32_t i = 0; i < memory->calls; i++)
         count += is_wanted(planner, &memory->call[i]) ? 1 : 0;

@@ -5,7 +5,8 @@
  * So a table takes some hundred questions, whatever range it is for. */
 #include "select.h"
 
-#include <stdlib.h>
+#include "sort.h"
+
 #include <string.h>
 
 #define ANCHORS_MAX 1024u
@@ -198,10 +199,10 @@ peal_status peal_policy_candidates(struct planner *planner, peal_diag *diag)
     return status;
 }
 
-static int by_size(const void *a, const void *b)
+static int smaller(const void *a, const void *b, const void *with)
 {
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
+    (void)with;
+    return *(const uint64_t *)a < *(const uint64_t *)b;
 }
 
 static void add_anchor(struct planner *planner, uint64_t bytes)
@@ -230,7 +231,7 @@ static peal_status make_anchors(struct planner *planner, peal_diag *diag)
         add_anchor(planner, sizes[i]);
         add_anchor(planner, sizes[i] < UINT64_MAX ? sizes[i] + 1 : sizes[i]);
     }
-    qsort(run->anchors, run->nanchors, sizeof *run->anchors, by_size);
+    peal_sort(run->anchors, run->nanchors, sizeof *run->anchors, smaller, NULL);
     for (uint32_t i = 0; i < run->nanchors; i++)
         if (!kept || run->anchors[kept - 1] != run->anchors[i])
             run->anchors[kept++] = run->anchors[i];
@@ -313,12 +314,12 @@ struct ranking {
     uint32_t index;
 };
 
-static int by_price(const void *a, const void *b)
+static int cheaper(const void *a, const void *b, const void *with)
 {
     const struct ranking *left = a, *right = b;
-    if (left->price != right->price)
-        return left->price < right->price ? -1 : 1;
-    return (left->index > right->index) - (left->index < right->index);
+    (void)with;
+    return left->price < right->price ||
+           (left->price == right->price && left->index < right->index);
 }
 
 /* Those that serve the size, best first; order has room for all. */
@@ -329,7 +330,7 @@ static uint32_t rank_all(const struct planner *planner, uint64_t bytes, struct r
     for (uint32_t i = 0; i < planner->count; i++)
         if (peal_select_fits(planner, i, bytes))
             ranking[count++] = (struct ranking){peal_select_price(planner, i, bytes), i};
-    qsort(ranking, count, sizeof *ranking, by_price);
+    peal_sort(ranking, count, sizeof *ranking, cheaper, NULL);
     for (uint32_t i = 0; i < count; i++)
         order[i] = ranking[i].index;
     return count;

@@ -8,6 +8,8 @@
 /* Of candidates this close to the best, the one with the fewest lanes is taken; where the best is
  * this close to the bound, of those that are so too. */
 #define TIE_FACTOR 1.01
+/* What a pipeline that loses less to longer start-ups may cost more, and lose more than another. */
+#define CALM_FACTOR 1.005
 #define PRICE_MAX 1e18 /* below 2^63 picoseconds */
 
 struct pick {
@@ -98,17 +100,62 @@ static double tie_price(const struct planner *planner, double best, uint64_t byt
     return best <= close && close < most ? close : most;
 }
 
+static int is_tied(const struct planner *planner, uint32_t index, double most, uint64_t bytes)
+{
+    return peal_select_fits(planner, index, bytes) &&
+           peal_select_price(planner, index, bytes) <= most;
+}
+
+/* In whole picoseconds, as prices. */
+static double strained_price(const struct planner *planner, uint32_t index, uint64_t bytes)
+{
+    double price = peal_candidate_strained_us(&planner->candidates[index], bytes) * 1e6;
+    return (double)(uint64_t)((price < PRICE_MAX ? price : PRICE_MAX) + 0.5);
+}
+
+/* Of those that cost no more than `most`, and no more than `strained` under strain, one with the
+ * fewest lanes, but no more than `lanes`; else `index`. */
+static uint32_t fewest_lanes(const struct planner *planner, uint32_t index, uint32_t lanes,
+                             double most, double strained, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < planner->count; i++) {
+        if (planner->candidates[i].lanes >= lanes || !is_tied(planner, i, most, bytes) ||
+            (strained < PRICE_MAX && strained_price(planner, i, bytes) > strained))
+            continue;
+        index = i;
+        lanes = planner->candidates[i].lanes;
+    }
+    return index;
+}
+
+/* Between hosts a few lanes' transfers may keep in step with each other and leave NICs idle: what
+ * would lose more than others under strain gives way to one that does not, and is as near the best.
+ */
+static uint32_t calm(const struct planner *planner, double most, uint32_t chosen, uint64_t bytes)
+{
+    double least = PRICE_MAX, own = strained_price(planner, chosen, bytes);
+    if (own <= peal_select_price(planner, chosen, bytes) * CALM_FACTOR)
+        return chosen;
+    for (uint32_t i = 0; i < planner->count; i++) {
+        if (!is_tied(planner, i, most, bytes))
+            continue;
+        double price = strained_price(planner, i, bytes);
+        least = price < least ? price : least;
+    }
+    if (own <= least * CALM_FACTOR)
+        return chosen;
+    return fewest_lanes(planner, chosen, UINT32_MAX, most, least * CALM_FACTOR, bytes);
+}
+
 uint32_t peal_select_best(const struct planner *planner, uint64_t bytes)
 {
     struct pick best = pick_best(planner, bytes);
-    double most = tie_price(planner, best.price, bytes);
-    uint32_t chosen = best.index;
-    for (uint32_t i = 0; i < planner->count; i++)
-        if (peal_select_fits(planner, i, bytes) &&
-            planner->candidates[i].lanes < planner->candidates[chosen].lanes &&
-            peal_select_price(planner, i, bytes) <= most)
-            chosen = i;
-    return chosen;
+    double most = tie_price(planner, best.price, bytes), near = best.price * CALM_FACTOR;
+    uint32_t chosen = fewest_lanes(planner, best.index, planner->candidates[best.index].lanes, most,
+                                   PRICE_MAX, bytes);
+    if (planner->group.nhosts < 2)
+        return chosen;
+    return calm(planner, near < most ? near : most, chosen, bytes);
 }
 
 static int still_good(const struct planner *planner, uint32_t index, uint64_t bytes)

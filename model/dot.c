@@ -3,6 +3,8 @@
  * and what it carries; or hosts as nodes, with what goes between them added up. */
 #include "emit.h"
 
+#include "sort.h"
+
 /* Bytes over each link; the tiles of all trips are the whole chunk. */
 static void add_rank(const struct peal_plan *plan, uint32_t r, const uint64_t *chunk,
                      uint64_t *bytes)
@@ -80,38 +82,11 @@ static uint64_t key_of(const struct peal_plan *plan, const struct plan_link *lin
            (uint64_t)plan->ranks[link->to].host << 8 | link->link_class;
 }
 
-static int sum_before(const struct sum *a, const struct sum *b)
+static int sum_before(const void *left, const void *right, const void *with)
 {
+    const struct sum *a = left, *b = right;
+    (void)with;
     return a->key < b->key;
-}
-
-static void sift(struct sum *at, uint32_t root, uint32_t count)
-{
-    struct sum value = at[root];
-    for (;;) {
-        uint32_t child = 2 * root + 1;
-        if (child >= count)
-            break;
-        if (child + 1 < count && sum_before(&at[child], &at[child + 1]))
-            child++;
-        if (!sum_before(&value, &at[child]))
-            break;
-        at[root] = at[child];
-        root = child;
-    }
-    at[root] = value;
-}
-
-static void sort_sums(struct sum *at, uint32_t count)
-{
-    for (uint32_t i = count / 2; i-- > 0;)
-        sift(at, i, count);
-    for (uint32_t last = count; last-- > 1;) {
-        struct sum top = at[0];
-        at[0] = at[last];
-        at[last] = top;
-        sift(at, 0, last);
-    }
 }
 
 static void put_hosts(const struct peal_plan *plan, struct emit *emit)
@@ -127,7 +102,7 @@ static void put_sums(const struct peal_plan *plan, const uint64_t *bytes, struct
 {
     for (uint32_t i = 0; i < plan->nlinks; i++)
         sums[i] = (struct sum){key_of(plan, &plan->links[i]), bytes[i]};
-    sort_sums(sums, plan->nlinks);
+    peal_sort(sums, plan->nlinks, sizeof *sums, sum_before, NULL);
     for (uint32_t i = 0; i < plan->nlinks; i++) {
         if (i + 1 < plan->nlinks && sums[i + 1].key == sums[i].key) {
             sums[i + 1].bytes += sums[i].bytes;

@@ -6,7 +6,7 @@
 
 static struct estimate_group group_of(const peal_estimate *e, uint32_t size, uint32_t stride)
 {
-    return (struct estimate_group){e->info.ranks, size, stride};
+    return (struct estimate_group){.ranks = e->info.ranks, .size = size, .stride = stride};
 }
 
 struct estimate_group peal_estimate_dp(const peal_estimate *e)
@@ -19,6 +19,12 @@ struct estimate_group peal_estimate_edp(const peal_estimate *e)
     return group_of(e, peal_estimate_data(&e->params) / e->params.ep, e->params.tp * e->params.ep);
 }
 
+/* What reaches beyond compute that is there to hide it. */
+static double beyond(double us, double beside_us)
+{
+    return us > beside_us ? us - beside_us : 0;
+}
+
 static peal_status add(peal_estimate *e, const peal_fabric *fabric, struct estimate_group group,
                        const peal_estimate_axis *call, peal_diag *diag)
 {
@@ -27,7 +33,7 @@ static peal_status add(peal_estimate *e, const peal_fabric *fabric, struct estim
         return PEAL_OK;
     *axis = *call;
     PEAL_TRY(peal_estimate_plan(e, fabric, &group, axis, diag));
-    axis->exposed_us = axis->total_us;
+    axis->exposed_us = (double)axis->calls * beyond(axis->call_us, axis->beside_us);
     e->info.axes++;
     return PEAL_OK;
 }
@@ -51,16 +57,52 @@ static peal_status add_tensor(peal_estimate *e, const peal_fabric *fabric, peal_
 
 /* Attention looks at a whole sequence: keys and values of all parts are gathered before it, and in
  * the backward pass their gradients are added up and scattered. */
-static peal_status add_context(peal_estimate *e, const peal_fabric *fabric, peal_diag *diag)
+static peal_status add_gathering(peal_estimate *e, const peal_fabric *fabric,
+                                 struct estimate_group group, peal_estimate_axis call,
+                                 peal_diag *diag)
 {
-    struct estimate_group group = group_of(e, peal_estimate_parts(&e->params), e->params.tp);
-    peal_estimate_axis call = {.axis = "cp", .collective = PEAL_ALLGATHER};
-    uint64_t tokens = (uint64_t)(e->model.batch / e->model.micro_batches) * e->model.sequence;
-    call.calls = peal_estimate_layers(e->model.layers, e->params.pp) * e->model.micro_batches;
-    call.bytes = 2 * tokens * e->model.kv_hidden * e->model.act_bytes / e->params.tp;
+    call.collective = PEAL_ALLGATHER;
     PEAL_TRY(add(e, fabric, group, &call, diag));
     call.collective = PEAL_REDUCE_SCATTER;
     return add(e, fabric, group, &call, diag);
+}
+
+/* Ring attention (Liu, Zaharia, Abbeel 2023): each part hands the block of keys and values on that
+ * it attends to, and gets the next one meanwhile. In the backward pass, which computes twice as
+ * much, a block's gradients go along; when they have been everywhere they are one hop from home. */
+static peal_status add_ring(peal_estimate *e, const peal_fabric *fabric,
+                            struct estimate_group group, peal_estimate_axis call, peal_diag *diag)
+{
+    uint64_t layers = call.calls, block = call.bytes / group.size;
+    group.ring = 1;
+    call.collective = PEAL_SENDRECV;
+    call.calls = layers * (group.size - 1);
+    call.bytes = block;
+    call.beside_us = peal_estimate_attention_us(&e->model, &e->params);
+    PEAL_TRY(add(e, fabric, group, &call, diag));
+    call.bytes = 2 * block;
+    call.beside_us *= 2;
+    PEAL_TRY(add(e, fabric, group, &call, diag));
+    call.calls = layers;
+    call.bytes = block;
+    call.beside_us = 0;
+    return add(e, fabric, group, &call, diag);
+}
+
+/* The form that is asked for, and what the other one would take. */
+static peal_status add_context(peal_estimate *e, const peal_fabric *fabric, peal_diag *diag)
+{
+    struct estimate_group group = group_of(e, peal_estimate_parts(&e->params), e->params.tp);
+    peal_estimate_axis call = {.axis = "cp"};
+    uint64_t tokens = (uint64_t)(e->model.batch / e->model.micro_batches) * e->model.sequence;
+    int ring = e->params.context_ring != 0;
+    call.calls = peal_estimate_layers(e->model.layers, e->params.pp) * e->model.micro_batches;
+    call.bytes = 2 * tokens * e->model.kv_hidden * e->model.act_bytes / e->params.tp;
+    for (int other = 0; other < 2; other++) {
+        call.alternative = other;
+        PEAL_TRY((ring != other ? add_ring : add_gathering)(e, fabric, group, call, diag));
+    }
+    return PEAL_OK;
 }
 
 /* To the experts and back, forward and backward: tokens x top-k x hidden. */
@@ -145,7 +187,9 @@ static void add_up(peal_estimate *e)
     double text_model = 0, text_dp = 0;
     for (uint32_t i = 0; i < info->axes; i++) {
         peal_estimate_axis *axis = &e->axis[i];
-        double text = (double)axis->calls * axis->text_us;
+        double text = (double)axis->calls * beyond(axis->text_us, axis->beside_us);
+        if (axis->alternative)
+            continue;
         if (axis->decode) {
             info->decode_us += axis->total_us;
             info->decode_alpha_us += (double)axis->calls * axis->alpha_us;
@@ -154,7 +198,7 @@ static void add_up(peal_estimate *e)
             axis->exposed_us = (1 - e->params.overlap) * axis->total_us;
             text_dp += text;
         } else {
-            info->model_us += axis->total_us;
+            info->model_us += axis->exposed_us;
             text_model += text;
         }
     }
@@ -166,13 +210,14 @@ static void add_up(peal_estimate *e)
     info->text_overlap_us = base + text_model + (1 - info->overlap) * text_dp;
 }
 
-/* Two thirds of compute are the backward pass, and half of what tp, sp and ep do. */
+/* Two thirds of compute are the backward pass, and half of what tp, sp, cp and ep do. */
 static double backward_us(const peal_estimate *e)
 {
     double us = 2 * e->info.compute_us / 3;
     for (uint32_t i = 0; i < e->info.axes; i++)
-        if (!e->axis[i].decode && !is_data(&e->axis[i]) && !peal_streq(e->axis[i].axis, "pp"))
-            us += e->axis[i].total_us / 2;
+        if (!e->axis[i].decode && !e->axis[i].alternative && !is_data(&e->axis[i]) &&
+            !peal_streq(e->axis[i].axis, "pp"))
+            us += e->axis[i].exposed_us / 2;
     return us / e->model.micro_batches;
 }
 

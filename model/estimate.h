@@ -5,7 +5,7 @@
 
 #include "base.h"
 
-#define ESTIMATE_AXES 16u
+#define ESTIMATE_AXES 24u
 #define ESTIMATE_BUCKETS 8u
 
 struct peal_estimate {
@@ -31,6 +31,8 @@ uint64_t peal_estimate_layers(uint32_t layers, uint32_t stages);
 uint64_t peal_estimate_dense_bytes(const peal_model *model, const peal_estimate_params *params);
 uint64_t peal_estimate_expert_bytes(const peal_model *model, const peal_estimate_params *params);
 double peal_estimate_compute_us(const peal_model *model, const peal_estimate_params *params);
+/* Of a layer and micro-batch, forward: the attention of one part of the sequences to one other. */
+double peal_estimate_attention_us(const peal_model *model, const peal_estimate_params *params);
 
 /* ---- estimate_text.c: the closed forms of rings, in us */
 double peal_estimate_text_us(peal_collective collective, uint32_t ranks, double bytes,
@@ -43,6 +45,7 @@ struct estimate_group {
     uint32_t ranks; /* of all groups */
     uint32_t size;
     uint32_t stride;
+    int ring; /* of pairs: the last one has the first for its next */
 };
 uint32_t peal_estimate_member(const struct estimate_group *group, uint32_t number, uint32_t place);
 /* Fills what a plan says of axis->collective and axis->bytes, and the textbook's figure. */

@@ -18,13 +18,14 @@ static void list_ranks(const struct estimate_group *group, uint32_t *list)
             *list++ = peal_estimate_member(group, g, i);
 }
 
-/* Every stage to the next; a token of decoding is at one stage at a time. */
+/* Every stage to the next; a token of decoding is at one stage at a time. Around a ring the last
+ * one has a next, too. */
 static uint32_t list_pairs(const struct estimate_group *group, int decode, uint32_t *pairs)
 {
-    uint32_t count = decode ? 1 : group->size - 1;
+    uint32_t count = decode ? 1 : group->ring ? group->size : group->size - 1;
     for (uint32_t i = 0; i < count; i++) {
         pairs[2 * i] = i;
-        pairs[2 * i + 1] = i + 1;
+        pairs[2 * i + 1] = (i + 1) % group->size;
     }
     return count;
 }
@@ -110,7 +111,8 @@ static peal_status plan_group(const peal_estimate *estimate, const peal_fabric *
 static peal_status find_hop(const peal_fabric *fabric, const struct estimate_group *group,
                             peal_estimate_axis *axis)
 {
-    uint32_t hops = axis->collective == PEAL_SENDRECV ? group->size - 1 : group->size;
+    int line = axis->collective == PEAL_SENDRECV && !group->ring;
+    uint32_t hops = line ? group->size - 1 : group->size;
     for (uint32_t i = 0; i < hops; i++) {
         peal_path_info path = {.size = sizeof path};
         PEAL_TRY(peal_fabric_path(fabric, peal_estimate_member(group, 0, i),

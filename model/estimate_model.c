@@ -207,3 +207,13 @@ double peal_estimate_compute_us(const peal_model *model, const peal_estimate_par
     return 6.0 * (double)peal_estimate_active_params(model) * tokens / params->tp / params->pp /
            peal_estimate_parts(params) / (params->tflops * 1e6);
 }
+
+/* Scores and weighted values, 2 operations of each width of a pair of tokens and each of both; of a
+ * causal mask half of the pairs are there, which parts share evenly when each has tokens from both
+ * ends of a sequence. */
+double peal_estimate_attention_us(const peal_model *model, const peal_estimate_params *params)
+{
+    double sequences = (double)model->batch / model->micro_batches;
+    double tokens = (double)model->sequence / peal_estimate_parts(params);
+    return 2.0 * sequences * tokens * tokens * model->hidden / params->tp / (params->tflops * 1e6);
+}

@@ -178,6 +178,15 @@ static void take_osu(struct fit_reader *r, char *const *word, uint32_t words)
     r->both = begins(word[2], "Bi-") ? 0.5 : 1;
 }
 
+/* "... by 8 processes (pinned), private buffers, ..."; threads reach each other's in any case. */
+static void take_buffers(peal_series_info *info, char *const *word, uint32_t words, uint32_t by)
+{
+    uint32_t at = by;
+    int threads = by + 2 < words && begins(word[by + 2], "threads");
+    info->has_buffers = has(word, words, "buffers", &at) || threads;
+    info->private_buffers = info->has_buffers && !threads && peal_streq(word[at - 1], "private");
+}
+
 /* "peal 0.1.0, allreduce by 8 threads, ..." */
 static void take_peal(struct fit_reader *r, char *const *word, uint32_t words)
 {
@@ -188,6 +197,7 @@ static void take_peal(struct fit_reader *r, char *const *word, uint32_t words)
     if (has(word, words, "by", &by) && by + 1 < words && peal_fit_whole(word[by + 1], &ranks) &&
         ranks <= UINT32_MAX)
         r->text.info.ranks = (uint32_t)ranks;
+    take_buffers(&r->text.info, word, words, by);
     r->text.info.nodes = 1;
     r->text.info.link = PEAL_LINK_SHM;
     r->text.info.has_link = 1;

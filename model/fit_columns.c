@@ -15,6 +15,7 @@ enum column {
     LIBRARY,
     PROTOCOL,
     LINK,
+    BUFFERS,
     COLUMNS
 };
 
@@ -40,7 +41,7 @@ static uint32_t column_of(const char *name)
 {
     static const char *const names[COLUMNS] = {"bytes",      "time_us", "series", "system",
                                                "collective", "ranks",   "nodes",  "library",
-                                               "protocol",   "link"};
+                                               "protocol",   "link",    "buffers"};
     for (uint32_t c = 0; c < COLUMNS; c++)
         if (peal_streq(name, names[c]))
             return c;
@@ -125,6 +126,11 @@ static peal_status read_about(const struct fit_text *text, const struct columns 
 {
     const char *collective = cell_of(columns, cell, COLLECTIVE),
                *link = cell_of(columns, cell, LINK);
+    const char *buffers = cell_of(columns, cell, BUFFERS);
+    info->has_buffers = *buffers != '\0';
+    info->private_buffers = peal_streq(buffers, "private");
+    if (*buffers && !info->private_buffers && !peal_streq(buffers, "shared"))
+        return wrong(text, "buffers that are not private or shared:", buffers);
     PEAL_TRY(read_number(text, cell_of(columns, cell, RANKS), &info->ranks));
     PEAL_TRY(read_number(text, cell_of(columns, cell, NODES), &info->nodes));
     if (*collective && peal_collective_parse(collective, &info->collective) != PEAL_OK)

@@ -6,8 +6,9 @@
  */
 #include "fit.h"
 
+#include "sort.h"
+
 #include <math.h>
-#include <stdlib.h>
 
 #define ROUNDS 20u
 #define HUBER 1.345    /* of the scale: 95 % efficient where there are no outliers */
@@ -43,10 +44,10 @@ static void fill(struct fit_rows *rows, const peal_point *point, uint32_t count,
     }
 }
 
-static int up(const void *a, const void *b)
+static int less(const void *a, const void *b, const void *with)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    (void)with;
+    return *(const double *)a < *(const double *)b;
 }
 
 static double deviation(const struct fit_model *model, const peal_point *point)
@@ -59,7 +60,7 @@ static double scale_of(const struct fit_model *model, const peal_point *point, u
     double all[FIT_SIZES_MAX];
     for (uint32_t i = 0; i < count; i++)
         all[i] = deviation(model, &point[i]);
-    qsort(all, count, sizeof *all, up);
+    peal_sort(all, count, sizeof *all, less, NULL);
     double scale = MAD * all[count / 2];
     return scale > SCALE_MIN ? scale : SCALE_MIN;
 }

@@ -6,8 +6,6 @@
 #include "topo.h"
 #include "topo_text.h"
 
-#include <string.h>
-
 static void put_rate(struct peal_buf *buf, const peal_memory_rate *rate)
 {
     peal_buf_fmt(buf, "    <rate use=\"%s\" bytes=\"%llu\" gbs=\"",
@@ -28,7 +26,8 @@ static void put_head(struct peal_buf *buf, uint32_t ranks, double alpha_us, doub
     peal_buf_str(buf, peal_topo_real(alpha_us).text);
     peal_buf_str(buf, "\" beta-gbs=\"");
     peal_buf_str(buf, peal_topo_real(best).text);
-    peal_buf_str(buf, "\" gap-us=\"0\"/>\n  <memory entry-us=\"");
+    peal_buf_fmt(buf, "\" gap-us=\"0\"/>\n  <memory ranks=\"%lu\" entry-us=\"",
+                 (unsigned long)ranks);
     peal_buf_str(buf, peal_topo_real(entry_us).text);
     peal_buf_str(buf, "\">\n");
 }
@@ -56,13 +55,16 @@ static int right(const peal_memory_rate *rates, uint32_t count, double *best)
 
 static void put_call(struct peal_buf *buf, const peal_memory_call *call)
 {
-    peal_buf_fmt(buf, "    <call collective=\"%s\" algorithm=\"%s\"",
-                 peal_collective_name(call->collective), call->algorithm);
-    if (call->detail)
-        peal_buf_fmt(buf, " detail=\"%s\"", call->detail);
+    peal_buf_fmt(buf, "    <call collective=\"%s\" algorithm=\"",
+                 peal_collective_name(call->collective));
+    peal_topo_text_escaped(buf, call->algorithm);
+    if (call->detail) {
+        peal_buf_str(buf, "\" detail=\"");
+        peal_topo_text_escaped(buf, call->detail);
+    }
     if (call->tile_bytes)
-        peal_buf_fmt(buf, " tile=\"%llu\"", (unsigned long long)call->tile_bytes);
-    peal_buf_str(buf, call->private_buffers ? " buffers=\"private\">\n" : ">\n");
+        peal_buf_fmt(buf, "\" tile=\"%llu", (unsigned long long)call->tile_bytes);
+    peal_buf_str(buf, call->private_buffers ? "\" buffers=\"private\">\n" : "\">\n");
     for (uint32_t i = 0; i < call->count; i++) {
         peal_buf_fmt(buf, "      <time bytes=\"%llu\" us=\"",
                      (unsigned long long)call->points[i].bytes);
@@ -72,16 +74,15 @@ static void put_call(struct peal_buf *buf, const peal_memory_call *call)
     peal_buf_str(buf, "    </call>\n");
 }
 
-/* Fit for an attribute's value as it is. */
-static int is_plain(const char *text)
+static int is_name(const char *text)
 {
-    return text && *text && !strpbrk(text, "<>&\"");
+    return text && *text && peal_topo_text_plain(text);
 }
 
 static int right_call(const peal_memory_call *call)
 {
-    if (!peal_collective_name(call->collective) || !is_plain(call->algorithm) ||
-        (call->detail && !is_plain(call->detail)) || !call->points || !call->count ||
+    if (!peal_collective_name(call->collective) || !is_name(call->algorithm) ||
+        (call->detail && !is_name(call->detail)) || !call->points || !call->count ||
         call->count > TOPO_TIMES_MAX)
         return 0;
     for (uint32_t i = 0; i < call->count; i++)

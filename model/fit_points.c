@@ -7,8 +7,9 @@
  */
 #include "fit.h"
 
+#include "sort.h"
+
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define BENDS_TRIED 32u /* sizes among which bends are looked for */
@@ -34,12 +35,11 @@ struct search {
 
 /* ---- one time for each size */
 
-static int by_size(const void *a, const void *b)
+static int smaller(const void *a, const void *b, const void *with)
 {
     const peal_point *x = a, *y = b;
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? -1 : 1;
-    return (x->time_us > y->time_us) - (x->time_us < y->time_us);
+    (void)with;
+    return x->bytes < y->bytes || (x->bytes == y->bytes && x->time_us < y->time_us);
 }
 
 static uint32_t take_medians(peal_point *point, uint32_t count)
@@ -255,7 +255,7 @@ static peal_status prepare(struct search *s, const peal_point *points, uint32_t 
             return peal_fail(diag, PEAL_ERR_ARG, "point %lu has no size or no time",
                              (unsigned long)i);
     memcpy(s->point, points, count * sizeof *points);
-    qsort(s->point, count, sizeof *s->point, by_size);
+    peal_sort(s->point, count, sizeof *s->point, smaller, NULL);
     s->count = take_medians(s->point, count);
     if (s->count < 2)
         return peal_fail(diag, PEAL_ERR_ARG, "a line needs 2 sizes or more");

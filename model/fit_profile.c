@@ -7,27 +7,13 @@
 #define ALPHA_MAX 1e6
 #define BETA_MAX 1e6
 
-static void put_escaped(struct peal_buf *buf, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '&')
-            peal_buf_str(buf, "&amp;");
-        else if (*text == '<')
-            peal_buf_str(buf, "&lt;");
-        else if (*text == '"')
-            peal_buf_str(buf, "&quot;");
-        else
-            peal_buf_put(buf, text, 1);
-    }
-}
-
 static void put_host(struct peal_buf *buf, const char *path, uint32_t hosts, uint32_t ranks)
 {
     peal_buf_fmt(buf, "<?xml version=\"1.0\"?>\n<peal version=\"1\">\n  <host count=\"%lu\"",
                  (unsigned long)hosts);
     if (path) {
         peal_buf_str(buf, " topology=\"");
-        put_escaped(buf, path);
+        peal_topo_text_escaped(buf, path);
         peal_buf_str(buf, "\"/>\n");
     } else {
         peal_buf_fmt(buf, " ranks=\"%lu\"/>\n", (unsigned long)ranks);
@@ -51,21 +37,13 @@ static void put_cost(struct peal_buf *buf, const peal_profile_cost *cost)
     peal_buf_str(buf, "\"/>\n");
 }
 
-static int plain(const char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20)
-            return 0;
-    return 1;
-}
-
 peal_status peal_profile_write(peal_ctx *ctx, const char *host_path, uint32_t hosts, uint32_t ranks,
                                const peal_profile_cost *costs, uint32_t count, peal_write_fn write,
                                void *user, peal_diag *diag)
 {
     struct peal_buf buf;
     if (!ctx || !write || !hosts || (!host_path && !ranks) || (count && !costs) ||
-        (host_path && !plain(host_path)))
+        (host_path && !peal_topo_text_plain(host_path)))
         return peal_fail(diag, PEAL_ERR_ARG, "peal_profile_write: an argument is missing or wrong");
     for (uint32_t i = 0; i < count; i++)
         if (!(costs[i].alpha_us < ALPHA_MAX) || !(costs[i].beta_gbs < BETA_MAX) ||

@@ -8,6 +8,8 @@
  */
 #include "model.h"
 
+#include "sort.h"
+
 #include <math.h>
 
 struct sim_offer {
@@ -92,36 +94,13 @@ static void add_offer(struct ports *p, uint32_t record)
                                                .record = record};
 }
 
-static int offer_before(const struct sim_offer *a, const struct sim_offer *b)
+static int offer_before(const void *left, const void *right, const void *with)
 {
+    const struct sim_offer *a = left, *b = right;
+    (void)with;
     if (a->leaves != b->leaves)
         return a->leaves < b->leaves;
     return a->start < b->start || (a->start == b->start && a->record < b->record);
-}
-
-static void sift_offer(struct sim_offer *at, uint32_t root, uint32_t count)
-{
-    struct sim_offer value = at[root];
-    for (uint32_t child; (child = 2 * root + 1) < count; root = child) {
-        if (child + 1 < count && offer_before(&at[child], &at[child + 1]))
-            child++;
-        if (!offer_before(&value, &at[child]))
-            break;
-        at[root] = at[child];
-    }
-    at[root] = value;
-}
-
-static void sort_offers(struct sim_offer *at, uint32_t count)
-{
-    for (uint32_t i = count / 2; i-- > 0;)
-        sift_offer(at, i, count);
-    for (uint32_t last = count; last-- > 1;) {
-        struct sim_offer top = at[0];
-        at[0] = at[last];
-        at[last] = top;
-        sift_offer(at, 0, last);
-    }
 }
 
 static void add_turn(struct ports *p, double time, uint32_t offer, int begins)
@@ -168,7 +147,7 @@ static void play_out(struct ports *p, uint32_t first, uint32_t last)
 
 static void play_all(struct ports *p)
 {
-    sort_offers(p->offer, p->offers);
+    peal_sort(p->offer, p->offers, sizeof *p->offer, offer_before, NULL);
     for (uint32_t first = 0, last; first < p->offers; first = last) {
         for (last = first; last < p->offers && p->offer[last].leaves == p->offer[first].leaves;)
             last++;
@@ -178,38 +157,11 @@ static void play_all(struct ports *p)
 
 /* ---- one port */
 
-static int edge_before(const struct sim_edge *a, const struct sim_edge *b)
+static int edge_before(const void *left, const void *right, const void *with)
 {
+    const struct sim_edge *a = left, *b = right;
+    (void)with;
     return a->time < b->time || (a->time == b->time && a->change < b->change);
-}
-
-static void sift(struct sim_edge *at, uint32_t root, uint32_t count)
-{
-    struct sim_edge value = at[root];
-    for (;;) {
-        uint32_t child = 2 * root + 1;
-        if (child >= count)
-            break;
-        if (child + 1 < count && edge_before(&at[child], &at[child + 1]))
-            child++;
-        if (!edge_before(&value, &at[child]))
-            break;
-        at[root] = at[child];
-        root = child;
-    }
-    at[root] = value;
-}
-
-static void sort_edges(struct sim_edge *at, uint32_t count)
-{
-    for (uint32_t i = count / 2; i-- > 0;)
-        sift(at, i, count);
-    for (uint32_t last = count; last-- > 1;) {
-        struct sim_edge top = at[0];
-        at[0] = at[last];
-        at[last] = top;
-        sift(at, 0, last);
-    }
 }
 
 /* What comes in from one host's port: its rate, times the part of what is sent there now that goes
@@ -244,7 +196,7 @@ static void gather(struct ports *p, uint32_t port)
             last++;
         gather_from(p, port, first, last);
     }
-    sort_edges(p->edge, p->edges);
+    peal_sort(p->edge, p->edges, sizeof *p->edge, edge_before, NULL);
 }
 
 /* The queue over time: how deep it was, when, and from when on it filled up to that. */

@@ -2,6 +2,8 @@
 /* What a run has to tell: links, the critical path, the timeline. */
 #include "model.h"
 
+#include "sort.h"
+
 #include <string.h>
 
 static double us_of(uint64_t ps)
@@ -9,42 +11,12 @@ static double us_of(uint64_t ps)
     return (double)ps * 1e-6;
 }
 
-/* ---- sorting: a heap, for the library's own allocator is the only one */
+/* ---- orders of numbers of records and of resources */
 
-typedef int (*before_fn)(const struct peal_sim *sim, uint32_t a, uint32_t b);
-
-static void sift(const struct peal_sim *sim, uint32_t *at, uint32_t root, uint32_t count,
-                 before_fn before)
+static int starts_before(const void *left, const void *right, const void *with)
 {
-    uint32_t value = at[root];
-    for (;;) {
-        uint32_t child = 2 * root + 1;
-        if (child >= count)
-            break;
-        if (child + 1 < count && before(sim, at[child], at[child + 1]))
-            child++;
-        if (!before(sim, value, at[child]))
-            break;
-        at[root] = at[child];
-        root = child;
-    }
-    at[root] = value;
-}
-
-static void sort(const struct peal_sim *sim, uint32_t *at, uint32_t count, before_fn before)
-{
-    for (uint32_t i = count / 2; i-- > 0;)
-        sift(sim, at, i, count, before);
-    for (uint32_t last = count; last-- > 1;) {
-        uint32_t top = at[0];
-        at[0] = at[last];
-        at[last] = top;
-        sift(sim, at, 0, last, before);
-    }
-}
-
-static int starts_before(const struct peal_sim *sim, uint32_t a, uint32_t b)
-{
+    const struct peal_sim *sim = with;
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
     uint64_t x = sim->record[a].start, y = sim->record[b].start;
     return x < y || (x == y && a < b);
 }
@@ -54,8 +26,10 @@ static double load_of(const struct peal_sim *sim, uint32_t r)
     return sim->resource[r].bytes / sim->resource[r].capacity;
 }
 
-static int busier(const struct peal_sim *sim, uint32_t a, uint32_t b)
+static int busier(const void *left, const void *right, const void *with)
 {
+    const struct peal_sim *sim = with;
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
     double x = load_of(sim, a), y = load_of(sim, b);
     return x > y || (x == y && a < b);
 }
@@ -74,7 +48,7 @@ static peal_status list_links(struct peal_sim *sim)
     for (uint32_t r = 0; r < sim->fabric_resources; r++)
         if (sim->resource[r].bytes > 0)
             sim->used[n++] = r;
-    sort(sim, sim->used, sim->nused, busier);
+    peal_sort(sim->used, sim->nused, sizeof *sim->used, busier, sim);
     for (uint32_t i = 0; i < sim->nused; i++) {
         sim->resource[sim->used[i]].mark = i; /* where its name is */
         peal_topo_resource_names(sim->fabric, sim->used[i], sim->name[i].resource,
@@ -114,7 +88,8 @@ static void deal_records(struct peal_sim *sim, uint32_t *first, uint32_t shares)
         first[s + 1] = first[s];
     first[0] = 0;
     for (uint32_t s = 0; s < shares; s++)
-        sort(sim, &sim->by_start[first[s]], first[s + 1] - first[s], starts_before);
+        peal_sort(&sim->by_start[first[s]], first[s + 1] - first[s], sizeof *sim->by_start,
+                  starts_before, sim);
 }
 
 static peal_status list_records(struct peal_sim *sim)

@@ -13,6 +13,8 @@
  */
 #include "model.h"
 
+#include "sort.h"
+
 #define OVER 1.000000001 /* rounding of sums */
 #define EQUAL 1.000000000001
 
@@ -148,22 +150,11 @@ static double least_level(struct peal_sim *sim)
 
 /* ---- groups by their caps, the least last */
 
-static void sink_cap(struct peal_sim *sim, uint32_t at, uint32_t count)
+static int cap_before(const void *left, const void *right, const void *with)
 {
-    uint32_t *heap = sim->part.at, value = heap[at];
-    double cap = sim->group[value].cap;
-    for (;;) {
-        uint32_t child = 2 * at + 1;
-        if (child >= count)
-            break;
-        if (child + 1 < count && sim->group[heap[child + 1]].cap < sim->group[heap[child]].cap)
-            child++;
-        if (sim->group[heap[child]].cap >= cap)
-            break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = value;
+    const struct peal_sim *sim = with;
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return sim->group[a].cap > sim->group[b].cap;
 }
 
 static void sort_caps(struct peal_sim *sim)
@@ -172,16 +163,8 @@ static void sort_caps(struct peal_sim *sim)
     uint32_t i = 1;
     while (i < count && sim->group[at[i]].cap <= sim->group[at[i - 1]].cap)
         i++;
-    if (i >= count)
-        return;
-    for (i = count / 2; i-- > 0;)
-        sink_cap(sim, i, count);
-    for (uint32_t last = count; last-- > 1;) {
-        uint32_t top = at[0];
-        at[0] = at[last];
-        at[last] = top;
-        sink_cap(sim, 0, last);
-    }
+    if (i < count)
+        peal_sort(at, count, sizeof *at, cap_before, sim);
 }
 
 /* ---- filling */

@@ -87,6 +87,7 @@ static peal_status read_call(struct cluster_reader *reader, const struct topo_el
     PEAL_TRY(peal_topo_cluster_real(reader, elem, "tile", 0, 1e15, &call->tile_bytes));
     if (buffers && !peal_streq(buffers, "private") && !peal_streq(buffers, "shared"))
         return peal_topo_cluster_refuse(reader, elem, "no such buffers", "private or shared");
+    call->line = elem->line;
     call->private_buffers = buffers && peal_streq(buffers, "private");
     return read_times(reader, elem, call);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * <memory entry-us=><rate use= bytes= gbs=/>... <call/>...</memory>: what ranks of one memory do,
- * measured with as many of them as there are, on the cores that they share: what a call takes
- * besides its steps, and how fast a rank copies in a message of so many bytes: out of callers'
+ * <memory ranks= entry-us=><rate use= bytes= gbs=/>... <call/>...</memory>: what ranks of one
+ * memory do, measured with so many of them, on the cores that they share: what a call takes besides
+ * its steps, and how fast a rank copies in a message of so many bytes: out of callers'
  * buffers (load), into those too (store), or by way of memory that ranks write for each other
  * (exchange).
  */
@@ -49,13 +49,15 @@ static peal_status read_rate(struct cluster_reader *reader, const struct topo_el
 
 peal_status peal_topo_cluster_memory(struct cluster_reader *reader, const struct topo_elem *elem)
 {
-    static const char *const attributes[] = {"entry-us", NULL};
+    static const char *const attributes[] = {"ranks", "entry-us", NULL};
     struct topo_memory *memory = &reader->fabric->profile.memory;
     const struct topo_elem *child = peal_topo_first(reader->doc, elem);
 
     if (memory->count[TOPO_USE_LOAD])
         return peal_topo_cluster_refuse(reader, elem, "a second memory", "one");
-    PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "entry-us"));
+    PEAL_TRY(peal_topo_cluster_known(reader, elem, attributes, "ranks or entry-us"));
+    PEAL_TRY(peal_topo_cluster_count(reader, elem, "ranks", TOPO_RANKS_MAX, &memory->ranks));
+    memory->line = elem->line;
     PEAL_TRY(peal_topo_cluster_real(reader, elem, "entry-us", 0, 1e6, &memory->entry_us));
     for (; child; child = peal_topo_next(reader->doc, child))
         if (!peal_streq(child->name, "call"))

@@ -4,42 +4,12 @@
 
 #include "topo_text.h"
 
-#include <string.h>
-
-static void put_escaped(struct peal_buf *buf, const char *text)
-{
-    for (; *text; text++) {
-        switch (*text) {
-        case '&':
-            peal_buf_str(buf, "&amp;");
-            break;
-        case '<':
-            peal_buf_str(buf, "&lt;");
-            break;
-        case '"':
-            peal_buf_str(buf, "&quot;");
-            break;
-        default:
-            peal_buf_put(buf, text, 1);
-        }
-    }
-}
-
-static int plain(const char *text)
-{
-    for (; *text; text++) {
-        if ((unsigned char)*text < 0x20)
-            return 0;
-    }
-    return 1;
-}
-
 static void put_cluster(struct peal_buf *buf, const peal_cluster_params *params)
 {
     peal_buf_str(buf, "<peal version=\"1\">\n  <host count=\"");
     peal_buf_fmt(buf, "%u", (unsigned)params->nodes);
     peal_buf_str(buf, "\" topology=\"");
-    put_escaped(buf, params->host_path);
+    peal_topo_text_escaped(buf, params->host_path);
     peal_buf_str(buf, params->multicast ? "\" multicast=\"yes" : "");
     peal_buf_str(buf, "\"/>\n  <network kind=\"");
     peal_buf_str(buf, params->rails ? "rails" : "leaf-spine");
@@ -63,7 +33,7 @@ peal_status peal_cluster_write(peal_ctx *ctx, const peal_cluster_params *params,
 
     if (!ctx || !params || !write || peal_import(&full, sizeof full, params) != PEAL_OK)
         return peal_fail(diag, PEAL_ERR_ARG, "peal_cluster_write: a required argument is missing");
-    if (!full.host_path || !full.host_path[0] || !plain(full.host_path))
+    if (!full.host_path || !full.host_path[0] || !peal_topo_text_plain(full.host_path))
         return peal_fail(diag, PEAL_ERR_ARG,
                          "peal_cluster_write: host_path is empty or holds "
                          "control characters");

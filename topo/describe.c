@@ -24,6 +24,10 @@ peal_status peal_fabric_get(const peal_fabric *fabric, peal_fabric_info *info)
     full.pfc = facts.pfc;
     full.ecn = facts.ecn;
     full.network_line = facts.line;
+    const struct topo_memory *memory = &fabric->profile.memory;
+    full.calls = memory->calls;
+    if (memory->count[TOPO_USE_LOAD])
+        full.memory_ranks = memory->ranks ? memory->ranks : fabric->ranks;
     return peal_export(info, &full, sizeof full);
 }
 
@@ -144,6 +148,27 @@ peal_status peal_fabric_link(const peal_fabric *fabric, uint32_t index, peal_lin
     /* us x 1e9 B/s = 1e3 B */
     full.sstar_bytes = (uint64_t)(listed->alpha_us * listed->beta_gbs * 1e3 + 0.5);
     full.resource = listed->resource;
+    return peal_export(info, &full, sizeof full);
+}
+
+peal_status peal_fabric_call(const peal_fabric *fabric, uint32_t index, peal_fabric_call_info *info)
+{
+    peal_fabric_call_info full = {.size = sizeof full};
+    const struct topo_call *call;
+
+    if (!fabric || !info || index >= fabric->profile.memory.calls)
+        return PEAL_ERR_ARG;
+    call = &fabric->profile.memory.call[index];
+    full.collective = call->collective;
+    full.algorithm = call->algorithm;
+    full.detail = call->detail ? call->detail : "";
+    full.tile_bytes = (uint64_t)call->tile_bytes;
+    full.private_buffers = call->private_buffers;
+    full.times = call->times;
+    full.min_bytes = (uint64_t)call->time[0].bytes;
+    full.max_bytes = (uint64_t)call->time[call->times - 1].bytes;
+    full.max_us = call->time[call->times - 1].us;
+    full.line = call->line;
     return peal_export(info, &full, sizeof full);
 }
 

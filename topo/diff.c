@@ -5,6 +5,7 @@
  */
 #include "fabric.h"
 
+#include "sort.h"
 #include "topo_text.h"
 
 #include <string.h>
@@ -135,42 +136,14 @@ static int same_ends(const struct topo_listed *a, const struct topo_listed *b)
 }
 
 /* A total order: links with the same ends keep the fabric's order. */
-static int after(const struct topo_listed *a, const struct topo_listed *b)
+static int before(const void *left, const void *right, const void *with)
 {
+    const struct topo_listed *a = *(const struct topo_listed *const *)left;
+    const struct topo_listed *b = *(const struct topo_listed *const *)right;
     int order = same_ends(a, b);
 
-    return order ? order > 0 : a > b;
-}
-
-/* Moves the element at `at` of a heap of `count` down to its place. */
-static void sift(const struct topo_listed **list, uint32_t at, uint32_t count)
-{
-    while (2 * at + 1 < count) {
-        uint32_t child = 2 * at + 1;
-        const struct topo_listed *moving = list[at];
-
-        if (child + 1 < count && after(list[child + 1], list[child]))
-            child++;
-        if (!after(list[child], moving))
-            return;
-        list[at] = list[child];
-        list[child] = moving;
-        at = child;
-    }
-}
-
-/* Heap sort, since the C library's may allocate. */
-static void sort(const struct topo_listed **list, uint32_t count)
-{
-    for (uint32_t i = count / 2; i > 0; i--)
-        sift(list, i - 1, count);
-    for (uint32_t i = count; i > 1; i--) {
-        const struct topo_listed *last = list[i - 1];
-
-        list[i - 1] = list[0];
-        list[0] = last;
-        sift(list, 0, i - 1);
-    }
+    (void)with;
+    return order ? order < 0 : a < b;
 }
 
 static void link_line(const struct topo_listed *link, struct line *line)
@@ -213,7 +186,7 @@ static const struct topo_listed **sorted(peal_ctx *ctx, const peal_fabric *fabri
         return NULL;
     for (uint32_t l = 0; l < fabric->listeds; l++)
         list[l] = &fabric->listed[l];
-    sort(list, fabric->listeds);
+    peal_sort(list, fabric->listeds, sizeof *list, before, NULL);
     return list;
 }
 

@@ -106,6 +106,8 @@ static void put_memory(struct peal_buf *buf, const struct topo_memory *memory)
         put_real(buf, memory->entry_us);
     for (uint32_t i = 0; i < memory->calls; i++)
         put_call(buf, &memory->call[i]);
+    if (memory->ranks)
+        put(buf, memory->ranks);
 }
 
 /* Fabrics keep the identity that they had before there was this engine. */

@@ -302,6 +302,8 @@ peal_status peal_topo_add_type(peal_fabric *fabric, const struct topo_type *type
 peal_status peal_topo_add_span(peal_fabric *fabric, uint32_t type, uint32_t count);
 /* ---- network.c: bases of spans, switch resources, listed links. */
 peal_status peal_topo_number(peal_fabric *fabric, peal_diag *diag);
+/* ---- memory_check.c: traps of what was measured, once hosts and ranks are known */
+peal_status peal_topo_memory_check(peal_fabric *fabric);
 /* ---- list.c */
 peal_status peal_topo_list_links(peal_fabric *fabric);
 /* ---- nccl_graph.c */

@@ -97,6 +97,7 @@ static peal_status finish(peal_fabric *fabric, peal_diag *diag)
     PEAL_TRY(peal_topo_number(fabric, diag));
     peal_topo_profile_finish(fabric);
     PEAL_TRY(peal_topo_list_links(fabric));
+    PEAL_TRY(peal_topo_memory_check(fabric));
     peal_topo_notes_sort(&fabric->notes);
     return peal_topo_digest(fabric);
 }

@@ -126,10 +126,13 @@ struct topo_call {
     const char *detail; /* of its schedules which, as candidates are described; NULL: any */
     double tile_bytes;  /* 0: whole chunks */
     int private_buffers;
+    uint32_t line; /* of the file */
     uint32_t times;
     struct topo_time *time;
 };
 struct topo_memory {
+    uint32_t ranks; /* measured with so many; 0: with those of the file */
+    uint32_t line;
     double entry_us;
     uint32_t count[TOPO_USES];
     struct topo_rate rate[TOPO_USES][TOPO_RATES_MAX];

@@ -246,3 +246,27 @@ struct topo_number peal_topo_real(double value)
     peal_topo_text_real(&text, value);
     return number;
 }
+
+/* ---- XML */
+
+void peal_topo_text_escaped(struct peal_buf *buf, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '&')
+            peal_buf_str(buf, "&amp;");
+        else if (*text == '<')
+            peal_buf_str(buf, "&lt;");
+        else if (*text == '"')
+            peal_buf_str(buf, "&quot;");
+        else
+            peal_buf_put(buf, text, 1);
+    }
+}
+
+int peal_topo_text_plain(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20)
+            return 0;
+    return 1;
+}

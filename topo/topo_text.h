@@ -5,6 +5,8 @@
 #ifndef PEAL_TOPO_TOPO_TEXT_H
 #define PEAL_TOPO_TOPO_TEXT_H
 
+#include "base.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,5 +43,11 @@ struct topo_number {
     char text[32];
 };
 struct topo_number peal_topo_real(double value);
+
+/* As an attribute's value in XML: what that would read as its own is escaped. Not for text that
+ * peal_topo_text_plain refuses. */
+void peal_topo_text_escaped(struct peal_buf *buf, const char *text);
+/* 0: it holds control characters, which XML has no way to say, or would not keep. */
+int peal_topo_text_plain(const char *text);
 
 #endif

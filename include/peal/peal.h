@@ -262,6 +262,8 @@ typedef struct peal_fabric_info {
     int pfc;         /* of the network's switches: 1 on, 0 off, -1 not stated */
     int ecn;
     uint32_t network_line; /* of the file, where that is stated or could be; 0: no network */
+    uint32_t calls;        /* schedules whose calls the file has measured times of */
+    uint32_t memory_ranks; /* that its <memory> was measured with; 0: it has none */
 } peal_fabric_info;
 
 typedef struct peal_rank_info {
@@ -321,6 +323,21 @@ typedef struct peal_note_info {
     const char *rule; /* of a trap, its name in docs/lint.md; "" of other warnings and of notes */
 } peal_note_info;
 
+/* A schedule whose calls the file has measured times of: <call> of docs/topology-xml.md. */
+typedef struct peal_fabric_call_info {
+    size_t size;
+    const char *collective; /* as the file names it, which may be no name that peal knows */
+    const char *algorithm;  /* as well */
+    const char *detail;     /* "": any schedule of the algorithm */
+    uint64_t tile_bytes;    /* 0: whole chunks */
+    int private_buffers;    /* 1: private to processes; 0: such as all ranks reach */
+    uint32_t times;         /* sizes it was timed at */
+    uint64_t min_bytes;     /* of these the least and the largest */
+    uint64_t max_bytes;
+    double max_us; /* at the largest */
+    uint32_t line; /* of the file */
+} peal_fabric_call_info;
+
 /* Each fills *info, of which the caller has set info->size. ERR_ARG for an index
  * out of range. Strings live as long as the fabric. Any thread. */
 PEAL_API PEAL_CHECK peal_status peal_fabric_get(const peal_fabric *fabric, peal_fabric_info *info);
@@ -333,6 +350,8 @@ PEAL_API PEAL_CHECK peal_status peal_fabric_node(const peal_fabric *fabric, uint
 PEAL_API uint32_t peal_fabric_node_count(const peal_fabric *fabric);
 PEAL_API PEAL_CHECK peal_status peal_fabric_link(const peal_fabric *fabric, uint32_t index,
                                                  peal_link_info *info);
+PEAL_API PEAL_CHECK peal_status peal_fabric_call(const peal_fabric *fabric, uint32_t index,
+                                                 peal_fabric_call_info *info);
 PEAL_API PEAL_CHECK peal_status peal_fabric_note(const peal_fabric *fabric, uint32_t index,
                                                  peal_note_info *info);
 
@@ -980,9 +999,12 @@ typedef struct peal_estimate_params {
     /* An algorithm in Lua for the allreduces, in the place of `algorithm` (peal_schedule_load).
      * NULL: none. */
     const peal_policy_text *script;
+    /* How parts of a sequence get the keys and values of the others: 0: an allgather, 1: block by
+     * block around a ring, beside the attention to the block before. */
+    int context_ring;
 } peal_estimate_params;
 /* clang-format off */
-#define PEAL_ESTIMATE_PARAMS_INIT {sizeof(peal_estimate_params), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, NULL, 0, 0, 0, 0, NULL, 0, NULL}
+#define PEAL_ESTIMATE_PARAMS_INIT {sizeof(peal_estimate_params), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, NULL, 0, 0, 0, 0, NULL, 0, NULL, 0}
 /* clang-format on */
 
 typedef struct peal_estimate peal_estimate;
@@ -1005,7 +1027,7 @@ typedef struct peal_estimate_info {
     uint32_t buckets; /* sizes looked at */
     double compute_us;
     double bubble_us; /* of the pipeline: (pp - 1) / micro-batches of compute_us */
-    double model_us;  /* tp, sp, ep and pp in a step: nothing hides them */
+    double model_us;  /* tp, sp, cp, ep and pp in a step: what no compute hides of them */
     double dp_us;     /* all of data parallelism in a step, each collective as one call */
     double serial_us; /* a step with nothing hidden: the four together */
     double overlap;
@@ -1024,7 +1046,7 @@ PEAL_API PEAL_CHECK peal_status peal_estimate_get(const peal_estimate *estimate,
 
 typedef struct peal_estimate_axis {
     size_t size;
-    const char *axis; /* "tp", "sp", "ep", "pp", "dp"; "edp": experts' gradients. Static */
+    const char *axis; /* "tp", "sp", "cp", "ep", "pp", "dp"; "edp": experts' gradients. Static */
     int decode;       /* 1: in a token of decoding, 0: in a step of training */
     peal_collective collective;
     uint32_t ranks;  /* of a group */
@@ -1035,7 +1057,7 @@ typedef struct peal_estimate_axis {
     double alpha_us;            /* of that, start-ups */
     double alone_us;            /* were the other groups idle; 0: unknown */
     double total_us;            /* calls x call_us */
-    double exposed_us;          /* of that, with the stated overlap */
+    double exposed_us;          /* of that, with the stated overlap, or beyond beside_us */
     double text_us;             /* a call by the formula of a ring (docs/estimate.md), of the */
     double hop_alpha_us;        /* slowest start-up and */
     double hop_beta_gbs;        /* narrowest way between neighbours of a group */
@@ -1044,6 +1066,8 @@ typedef struct peal_estimate_axis {
     char algorithm[64];
     char detail[128];
     char binding[128];
+    double beside_us; /* compute that a call runs beside; 0: none */
+    int alternative;  /* 1: of context parallelism's other form, and in no sum */
 } peal_estimate_axis;
 PEAL_API PEAL_CHECK peal_status peal_estimate_axis_get(const peal_estimate *estimate,
                                                        uint32_t index, peal_estimate_axis *info);
@@ -1095,8 +1119,10 @@ typedef struct peal_series_info {
     int has_link;   /* it was measured over one class of links */
     peal_link_class link;
     uint32_t points;
-    uint32_t line; /* of the first one */
-    int of_blocks; /* sizes are those of one block, as OSU counts them, not of all blocks */
+    uint32_t line;       /* of the first one */
+    int of_blocks;       /* sizes are those of one block, as OSU counts them, not of all blocks */
+    int has_buffers;     /* the text says whether callers' buffers were private to processes */
+    int private_buffers; /* and they were (peal_request) */
 } peal_series_info;
 
 /* An empty set. Errors: ARG, MEMORY. */

@@ -49,4 +49,9 @@ expect 2 "$PEAL" bench host:2 --factor 1
 expect 2 "$PEAL" bench host:2 --sizes 8:1M --factor 1.00001
 expect 2 "$PEAL" bench host:2 --dtype int8,int32
 expect 2 "$PEAL" bench host:2 --bytes 8
+# Empty messages are messages.
+expect 0 "$PEAL" bench host:2 --sizes 0 --iters 2 --json
+expect_json 'len(j["rows"]) > 0 and all(r["bytes"] == 0 and r["wrong"] == 0 for r in j["rows"])'
+expect 0 "$PEAL" run host:2 --bytes 0 --check --json
+expect_json 'j["wrong"] == 0'
 echo ok

@@ -60,8 +60,22 @@ expect_same first out
 # Sequences in more parts than tensor parallelism makes: keys and values meet again.
 expect 0 "$PEAL" estimate "$two" --model llama-3-8b --tp 4 --sp 8 --scale 8,16 --bucket 1G --json
 expect_json 'j["ranks"] == 16 and j["split"]["dp"] == 2 and [p["dp"] for p in j["scale"]] == [1, 2]'
-expect_json '[(a["collective"], a["ranks"], a["calls"], a["bytes"]) for a in j["axes"] if a["axis"] == "cp"] == [(c, 2, 32, 2 * 8192 * 1024 * 2 // 4) for c in ("allgather", "reduce-scatter")]'
+expect_json '[(a["collective"], a["ranks"], a["calls"], a["bytes"]) for a in j["axes"] if a["axis"] == "cp" and not a["alternative"]] == [(c, 2, 32, 2 * 8192 * 1024 * 2 // 4) for c in ("allgather", "reduce-scatter")]'
 expect_json 'next(a["ranks"] for a in j["axes"] if a["axis"] == "dp") == 4'
+# Around a ring of two: a block there and, with its gradients, back, and those home; beside attention to
+# half of the causal pairs of 4096 x 4096 tokens.
+expect 0 "$PEAL" estimate "$two" --model llama-3-8b --tp 4 --sp 8 --cp ring --json
+expect_json 'j["split"]["cp"] == "ring"'
+expect_json '[(a["collective"], a["calls"], a["bytes"]) for a in j["axes"] if a["axis"] == "cp" and not a["alternative"]] == [("sendrecv", 32, b * 2 * 4096 * 1024 * 2 // 4) for b in (1, 2, 1)]'
+expect_json '[a["collective"] for a in j["axes"] if a["alternative"]] == ["allgather", "reduce-scatter"]'
+expect_json 'abs(j["axes"][2]["beside_us"] / (2 * 4096 * 4096 * 4096 / 4 / 400e6) - 1) < 1e-4'
+expect_json 'all(abs(a["exposed_us"] - a["calls"] * max(0, a["call_us"] - a["beside_us"])) < 0.1 for a in j["axes"] if a["axis"] == "cp")'
+expect_json 'abs(sum(a["exposed_us"] for a in j["axes"] if a["phase"] == "train" and a["axis"] in ("sp", "cp") and not a["alternative"]) - j["step"]["model_us"]) < 1'
+expect 0 "$PEAL" estimate "$two" --model llama-3-8b --tp 4 --sp 8
+expect_out '^cp by allgather: [0-9.]+ ms exposed \(text [0-9.]+\); by a ring, beside [0-9.]+ us .*: [0-9.]+ ms \(text [0-9.]+\)'
+expect 2 "$PEAL" estimate "$two" --cp star
+expect 2 "$PEAL" estimate "$two" --tp 8 --bucket 0
+expect_err '--bucket 0'
 expect 2 "$PEAL" estimate "$two" --tp 4 --sp 6
 expect_err 'a multiple of them'
 

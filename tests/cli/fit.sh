@@ -211,3 +211,22 @@ expect 0 "$PEAL" compare calls.xml one.tsv --private --json
 expect_json 'j["sizes"][0]["predicted_us"] == 10'
 expect 0 "$PEAL" dump calls.xml -c broadcast -a tree --bytes 1:1G
 expect_out 'predicted_ps 1000000000000000000 '
+# Whose buffers were measured is what the text says, and if it does not, what is taken is told.
+printf 'bytes\ttime_us\tcollective\tbuffers\n65536\t10\tallreduce\tprivate\n' >private.tsv
+expect 0 "$PEAL" compare calls.xml private.tsv --json
+expect_json 'j["sizes"][0]["predicted_us"] == 10 and j["buffers"] == "private" and j["buffers_from"] == "text"'
+expect 0 "$PEAL" compare calls.xml one.tsv
+expect_out '^buffers: the text does not say'
+for buffers in private shared; do
+    printf '# peal 1, allreduce by 2 processes (pinned), %s buffers, sizes 64K\n# size time\n65536 10\n' \
+        $buffers >bench.txt
+    expect 0 "$PEAL" compare calls.xml bench.txt
+    expect_out "^buffers: $buffers, as the text says"
+done
+for placed in "--threads shared" "--procs private" "--procs --registered shared"; do
+    # shellcheck disable=SC2086 # two options, or one
+    expect 0 "$PEAL" bench host:2 --sizes 64K --iters 1 --placement out ${placed% *} --json
+    cp out bench.json
+    expect 0 "$PEAL" compare calls.xml bench.json --json
+    expect_json "j['buffers'] == '${placed##* }' and j['buffers_from'] == 'text'"
+done

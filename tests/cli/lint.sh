@@ -62,6 +62,43 @@ expect_json "all(f['line'] == $(grep -n '<network' silent.xml | cut -d: -f1) \
 for f in j['findings'] if f['rule'] == 'lossless')"
 silent lossless "$two"
 
+# ---- what was measured: for other ranks, of too little, faster than the links that are stated
+call() { # call ALGORITHM US...: a <call> of as many sizes, a line
+    local algorithm=$1 bytes=1024
+    shift
+    printf '<call collective="allreduce" algorithm="%s">' "$algorithm"
+    for us in "$@"; do
+        printf '<time bytes="%s" us="%s"/>' $bytes "$us"
+        bytes=$((bytes * 1024))
+    done
+    echo '</call>'
+}
+memory() { # memory RANKS: a file of the calls that are read
+    echo "<peal version=\"1\"><host ranks=\"$1\"/><cost link=\"shm\" alpha-us=\"0.3\" beta-gbs=\"10\" gap-us=\"0\"/>"
+    echo '<memory ranks="2"><rate use="load" bytes="1024" gbs="1"/><rate use="store" bytes="1024" gbs="1"/>'
+    echo '<rate use="exchange" bytes="1024" gbs="1"/>'
+    cat
+    echo '</memory></peal>'
+}
+{ call ring 1 200; call twoshot 1 200; } | memory 2 >measured.xml
+silent measured measured.xml
+{ call ring 1 200; call twoshot 1 200; } | memory 4 >ranks.xml
+finds 1 measured warning ranks.xml
+expect_json 'any("measured with 2 ranks, and the file has 4" in f["text"] for f in j["findings"])'
+call ring 1 200 | memory 2 >alone.xml
+finds 1 measured warning alone.xml
+{ call ring 1 200; call twoshot 1; } | memory 2 >short.xml
+finds 1 measured warning short.xml
+{ call ring 1 20; call twoshot 1 200; } | memory 2 >quick.xml
+finds 1 measured warning quick.xml
+expect_json '[f["line"] for f in j["findings"] if f["rule"] == "measured"] == [4]'
+{ call ring 1 200; call twoshot 1 200; call spiral 1 200; call ring 1 200; } | memory 2 >odd.xml
+finds 1 measured warning odd.xml
+expect_json '[f["line"] for f in j["findings"] if f["rule"] == "measured"] == [7, 6]'
+sed 's|<host ranks="2"/>|<host ranks="2" count="2"><nic name="e0" speed-gbits="100"/></host>|' \
+    measured.xml >hosts.xml
+finds 1 measured warning hosts.xml
+
 # ---- each rule is written down
 sed -n 's/^LINT([A-Z_]*, "\([a-z-]*\)".*/\1/p' "$PEAL_SOURCE/cli/lint.def" >rules
 [ "$(wc -l <rules)" = "$(grep -c '^LINT(' "$PEAL_SOURCE/cli/lint.def")" ] || die "a rule without a name"

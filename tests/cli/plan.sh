@@ -126,3 +126,13 @@ for algorithm in hierarchical ring; do
     expect 0 "$PEAL" plan slow.xml --bytes 16M:16M -a $algorithm --private --json
     expect_json "$us < j['rows'][0]['time_us'] < 1.1 * $us"
 done
+
+# 0 is no default: an empty message has no plan of its own, a range from it begins with one byte, and
+# no scratch is none.
+expect 2 "$PEAL" plan "$h100" --bytes 0
+expect_err '--bytes 0: an empty message'
+expect 0 "$PEAL" plan "$h100" --bytes 0:4K --json
+expect_json 'j["rows"][0]["min_bytes"] == 1 and j["rows"][-1]["max_bytes"] == 4096'
+expect 2 "$PEAL" plan "$h100" --bytes 1M --tile 0
+expect 0 "$PEAL" plan "$h100" --bytes 1K:64M --scratch 0 --json
+expect_json 'all(r["scratch_bytes"] == 0 for r in j["rows"])'

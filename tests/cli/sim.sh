@@ -155,4 +155,6 @@ expect_json 'all(len(p["sender_ports"]) == p["senders"] > 1 for p in j["ports"] 
 expect_json 'any("rail6 down" in p["innocent_ports"] for p in j["ports"] if p["resource"] == "rail7 down")'
 expect_json 'all(p["resource"] not in p["innocent_ports"] for p in j["ports"])'
 expect 2 "$PEAL" sim "$two" --buffer 0
+expect 2 "$PEAL" sim "$two" --bytes 0
+expect_err '--bytes 0: of an empty message nothing moves'
 echo ok

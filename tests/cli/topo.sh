@@ -67,4 +67,35 @@ expect_err '^missing\.xml: error: .*No such file'
 expect 3 "$PEAL" topo - </dev/null
 expect 2 "$PEAL" topo host:0
 expect 2 "$PEAL" topo
+
+# What a file says that calls took: how many, of what; and where it cannot count, a warning with its line.
+measured() { # measured RANKS ATTRIBUTES: a file
+    cat <<XML
+<peal version="1"><host ranks="$1"/><cost link="shm" alpha-us="0.3" beta-gbs="10" gap-us="0"/>
+<memory $2><rate use="load" bytes="1024" gbs="1"/><rate use="store" bytes="1024" gbs="1"/>
+<rate use="exchange" bytes="1024" gbs="1"/>
+<call collective="allreduce" algorithm="twoshot"><time bytes="64" us="2"/><time bytes="1024" us="3"/></call>
+<call collective="allreduce" algorithm="ring" buffers="private"><time bytes="65536" us="20"/></call>
+<call collective="allreduce" algorithm="twoshot" detail="&lt;&quot;&amp;"><time bytes="8" us="4"/></call>
+</memory></peal>
+XML
+}
+measured 2 'ranks="2"' >measured.xml
+expect 0 "$PEAL" topo measured.xml
+expect_out '^measured with 2 ranks: .* 3 schedules$'
+expect_out '^allreduce +shared +2 +1 +8..1K$'
+expect_out '^allreduce +private +1 +1 +64K..64K$'
+expect 0 "$PEAL" topo measured.xml --json
+expect_json 'j["measured"]["ranks"] == 2 and len(j["measured"]["calls"]) == 3 and not j["warnings"]'
+expect_json "j['measured']['calls'][2]['detail'] == '<\"&'"
+expect_json 'j["measured"]["calls"][1]["buffers"] == "private" and j["measured"]["calls"][1]["line"] == 5'
+measured 4 'ranks="2"' >others.xml
+expect 0 "$PEAL" topo others.xml --json
+expect_json 'len(j["warnings"]) == 1 and j["warnings"][0]["line"] == 2'
+expect 0 "$PEAL" plan others.xml --bytes 64 -a twoshot --json
+expect_json 'j["rows"][0]["time_us"] != 2'
+expect 0 "$PEAL" plan measured.xml --bytes 64 -a twoshot --json
+expect_json 'j["rows"][0]["time_us"] == 2'
+expect 0 "$PEAL" topo host:2 --json
+expect_json 'j["measured"] is None'
 echo ok

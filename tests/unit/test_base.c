@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base.h"
+#include "sort.h"
 #include "support.h"
 #include "test_fixture.h"
 #include "test_suite.h"
@@ -529,6 +530,53 @@ START_TEST(dtype_sizes)
 }
 END_TEST
 
+/* ---- sorting */
+
+#define SORTED_MAX 70u
+#define ELEM_MAX 150u
+
+static int first_byte_before(const void *a, const void *b, const void *with)
+{
+    const int *backwards = with;
+    int x = *(const unsigned char *)a, y = *(const unsigned char *)b;
+    return *backwards ? x > y : x < y;
+}
+
+/* Elements out of order, or torn: all bytes of one but the first say which it is. */
+static unsigned wrong_when_sorted(size_t count, size_t bytes, int backwards)
+{
+    static unsigned char at[SORTED_MAX * ELEM_MAX], key[SORTED_MAX];
+    unsigned wrong = 0, seen[SORTED_MAX] = {0};
+    for (size_t i = 0; i < count; i++) {
+        memset(at + i * bytes, (int)i, bytes);
+        key[i] = at[i * bytes] = (unsigned char)(i * 37 % 23);
+    }
+    peal_sort(at, count, bytes, first_byte_before, &backwards);
+    for (size_t i = 0; i < count; i++) {
+        const unsigned char *elem = at + i * bytes;
+        if (i)
+            wrong += (unsigned)first_byte_before(elem, elem - bytes, &backwards);
+        if (bytes < 2)
+            continue;
+        wrong += elem[1] >= count || elem[0] != key[elem[1]] || seen[elem[1]]++;
+        for (size_t b = 2; b < bytes; b++)
+            wrong += elem[b] != elem[1];
+    }
+    return wrong;
+}
+
+START_TEST(elements_of_any_size_are_sorted)
+{
+    static const size_t sizes[] = {1, 2, 4, 8, 12, 64, 65, ELEM_MAX};
+    unsigned wrong = 0;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (size_t count = 0; count <= SORTED_MAX; count++)
+            for (int backwards = 0; backwards < 2; backwards++)
+                wrong += wrong_when_sorted(count, sizes[s], backwards);
+    ck_assert_uint_eq(wrong, 0);
+}
+END_TEST
+
 static void add(Suite *suite, const char *name, const TTest *const *tests)
 {
     TCase *group = tcase_create(name);
@@ -555,6 +603,7 @@ int main(void)
           import_refuses_what_has_no_size, export_keeps_to_the_callers_size);
     GROUP("num", products, muldiv_is_exact);
     GROUP("hash", hashes_are_xxh3, hashes_depend_on_every_byte);
+    GROUP("sort", elements_of_any_size_are_sorted);
     GROUP("text", text_is_cut_and_ends, names_read_back, dtype_sizes);
     return run_suite(suite, CK_FORK_GETENV);
 }

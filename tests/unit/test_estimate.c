@@ -196,7 +196,8 @@ END_TEST
 /* tp 2, dp 4, pp 2 of 16 ranks: who is with whom. */
 START_TEST(groups)
 {
-    struct estimate_group tp = {16, 2, 1}, dp = {16, 4, 2}, pp = {16, 2, 8}, edp = {16, 2, 4};
+    struct estimate_group tp = {16, 2, 1, 0}, dp = {16, 4, 2, 0}, pp = {16, 2, 8, 0},
+                          edp = {16, 2, 4, 0};
     ck_assert_uint_eq(peal_estimate_member(&tp, 0, 1), 1);
     ck_assert_uint_eq(peal_estimate_member(&tp, 3, 0), 6);
     ck_assert_uint_eq(peal_estimate_member(&dp, 0, 3), 6);
@@ -276,6 +277,19 @@ START_TEST(parts_of_sequences)
     ck_assert(pp.ranks == 2 && pp.bytes == peal_estimate_activation(&model) / 4);
     ck_assert(dp.ranks == 4 && dp.bytes == 35000000000);
     ck_near(info.compute_us, 6 * 70e9 * 8192 / 8 / 400e6, 1e-9);
+    peal_estimate_destroy(e);
+    /* By a ring: its two halves are each other's next, and what attention hides is not counted. */
+    double gathered_us = info.model_us;
+    ck_assert(!cp.alternative && cp.exposed_us == cp.total_us);
+    params.context_ring = 1;
+    e = make(fabric, &model, &params);
+    ck_assert_int_eq(peal_estimate_get(e, &info), PEAL_OK);
+    cp = axis_of(e, "cp", 0);
+    ck_assert(cp.collective == PEAL_SENDRECV && cp.calls == 40 && !cp.alternative);
+    ck_assert(cp.ranks == 2 && cp.bytes == 2ull * 4096 * 1024 * 2 / 2);
+    ck_near(cp.beside_us, 2. * 2 * 2048 * 2048 * 8192 / 2 / 400e6, 1e-9);
+    ck_assert(cp.call_us < cp.beside_us && cp.exposed_us == 0);
+    ck_assert(info.model_us < gathered_us);
     peal_estimate_destroy(e);
     params.sp = 3;
     peal_diag diag = PEAL_DIAG_INIT;

@@ -590,6 +590,28 @@ START_TEST(memory_calls)
 }
 END_TEST
 
+/* What XML would read as its own comes back as it was. */
+START_TEST(calls_of_any_name)
+{
+    static const peal_point one = {64, 1};
+    peal_memory_call call = {.size = sizeof call,
+                             .collective = PEAL_ALLREDUCE,
+                             .algorithm = "ring",
+                             .detail = "<a \"b\" & c>",
+                             .points = &one,
+                             .count = 1};
+    char text[4096] = "";
+    peal_fabric *fabric;
+    peal_fabric_call_info info = {.size = sizeof info};
+    ck_assert_int_eq(write_call(&call, text), PEAL_OK);
+    ck_assert_int_eq(peal_fabric_parse(ctx, text, strlen(text), "x", NULL, NULL, &fabric), PEAL_OK);
+    ck_assert_int_eq(peal_fabric_call(fabric, 0, &info), PEAL_OK);
+    ck_assert_str_eq(info.detail, call.detail);
+    ck_assert_int_eq(peal_fabric_call(fabric, 1, &info), PEAL_ERR_ARG);
+    peal_fabric_destroy(fabric);
+}
+END_TEST
+
 START_TEST(calls_refused)
 {
     static const peal_point points[] = {{64, 1}, {64, 2}};
@@ -602,7 +624,7 @@ START_TEST(calls_refused)
     char text[4096] = "";
     bad[0].count = 2;
     bad[1].count = 33;
-    bad[2].algorithm = "a<b";
+    bad[2].algorithm = "a\nb";
     bad[3].detail = "";
     bad[4].points = NULL;
     for (size_t i = 0; i < 5; i++)
@@ -653,6 +675,7 @@ int main(void)
     tcase_add_test(tcase, measured_machine);
     tcase_add_test(tcase, memory_machine);
     tcase_add_test(tcase, memory_calls);
+    tcase_add_test(tcase, calls_of_any_name);
     tcase_add_test(tcase, calls_refused);
     tcase_add_test(tcase, memory_refused);
     suite_add_tcase(suite, tcase);
