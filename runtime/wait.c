@@ -234,13 +234,17 @@ enum rt_reason rt_fate(const struct peal_comm *comm, uint32_t rank)
     return fate_of(comm, rank, &quiet);
 }
 
-/* One that has returned from this call, and then ended, is missed by nobody in it. */
-static enum rt_reason missed(const struct peal_comm *comm, uint32_t rank, enum rt_reason *quiet)
+/* One that has returned from this call, and then ended, is missed by nobody in it; but by who waits
+ * for what it sent, if it went without a good-bye: that may have been lost with the link. */
+static enum rt_reason missed(const struct peal_comm *comm, const struct rt_blocked *blocked,
+                             uint32_t rank, enum rt_reason *quiet)
 {
     enum rt_reason reason = fate_of(comm, rank, quiet);
     struct rt_board *board = rt_board(comm->base, &comm->layout, rank);
     uint32_t done = atomic_load_explicit(&board->done, memory_order_acquire);
-    return (int32_t)(done - comm->stamp) < 0 ? reason : RT_FINE;
+    int waits = blocked->culprit == rank || blocked->culprit == RT_NOBODY;
+    int cut_off = waits && rt_is_far(comm, rank) && reason != RT_LEFT;
+    return (int32_t)(done - comm->stamp) < 0 || cut_off ? reason : RT_FINE;
 }
 
 /* What is behind a long wait. */
@@ -269,7 +273,8 @@ int rt_calls_other(const struct peal_comm *comm, uint32_t rank)
     return is_other(comm, call) || is_other(comm, left);
 }
 
-static void look_at_peers(const struct peal_comm *comm, struct cause *cause)
+static void look_at_peers(const struct peal_comm *comm, const struct rt_blocked *blocked,
+                          struct cause *cause)
 {
     *cause = (struct cause){.culprit = RT_NOBODY, .late = RT_NOBODY, .quiet = RT_NOBODY};
     for (uint32_t r = 0; r < comm->nranks && cause->status == PEAL_OK; r++) {
@@ -285,7 +290,7 @@ static void look_at_peers(const struct peal_comm *comm, struct cause *cause)
             cause->late = r;
             cause->held_up = atomic_load_explicit(&board->held_up, memory_order_relaxed) != 0;
         }
-        cause->reason = missed(comm, r, &quiet);
+        cause->reason = missed(comm, blocked, r, &quiet);
         if (cause->reason != RT_FINE && cause->status == PEAL_OK)
             cause->status = PEAL_ERR_PEER;
         if (quiet != RT_FINE && cause->quiet == RT_NOBODY) {
@@ -350,6 +355,8 @@ static void blame(const struct rt_blocked *blocked, struct cause *cause)
     cause->reason = cause->why_quiet;
 }
 
+/* A process that was stopped finds its deadline over before it has looked at what came meanwhile:
+ * so it counts from the second look on. */
 static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked, uint64_t now,
                         peal_diag *diag)
 {
@@ -358,14 +365,14 @@ static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked
     atomic_store_explicit(&comm->board->step, blocked->step, memory_order_relaxed);
     atomic_store_explicit(&comm->board->awaited, blocked->culprit, memory_order_relaxed);
     atomic_store_explicit(&comm->board->waiting, comm->stamp, memory_order_release);
-    look_at_peers(comm, &cause);
+    look_at_peers(comm, blocked, &cause);
     if (cause.status != PEAL_OK)
         return give_up(comm, blocked, &cause, diag);
     if (comm->far && now - comm->last_ask > ASK_NS) {
         comm->last_ask = now;
         rt_far_ask(comm);
     }
-    if (now - comm->wait_start < (uint64_t)comm->timeout_ms * 1000000u)
+    if (now - comm->wait_start < (uint64_t)comm->timeout_ms * 1000000u || !comm->overdue++)
         return PEAL_OK;
     blame(blocked, &cause);
     return give_up(comm, blocked, &cause, diag);
@@ -378,6 +385,7 @@ peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, 
     uint64_t now = rt_now_ns();
     if (comm->polls == 1) {
         comm->wait_start = now;
+        comm->overdue = 0;
         comm->next_look = now + LOOK_NS;
     }
     if (comm->polls >= UINT32_MAX / 2)
@@ -404,6 +412,7 @@ peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocke
     uint64_t now = rt_now_ns();
     if (yields == YIELDS_PER_LOOK) {
         comm->wait_start = now;
+        comm->overdue = 0;
         comm->next_look = now + LOOK_NS;
     }
     if (yields >= UINT32_MAX / 2)
