@@ -150,9 +150,12 @@ void rt_back_learn(const struct peal_comm *comm, struct rt_row *row)
 
 /* ---- memory */
 
+/* What is copied backwards goes by pieces of this size, the last one first. */
+#define BACK_PIECE ((size_t)256 << 10)
+
 void rt_copy(const struct peal_comm *comm, char *to, const char *from, size_t bytes, int stream)
 {
-    size_t piece = rt_back_piece(comm, bytes), at = bytes;
+    size_t piece = comm->backward && bytes > BACK_PIECE ? BACK_PIECE : bytes, at = bytes;
     do {
         size_t part = at % piece ? at % piece : piece;
         at -= part;

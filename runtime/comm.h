@@ -457,12 +457,6 @@ static inline uint32_t rt_part_at(const struct peal_comm *comm, const struct rt_
 }
 
 /* ---- back.c: every second call goes backwards */
-/* What is moved of so many bytes at a time; when it goes backwards the last ones come first. */
-#define RT_BACK_PIECE ((size_t)256 << 10)
-static inline size_t rt_back_piece(const struct peal_comm *comm, size_t bytes)
-{
-    return comm->backward && bytes > RT_BACK_PIECE ? RT_BACK_PIECE : bytes;
-}
 /* Both orders of a decoded row's steps. */
 peal_status rt_back_make(const struct peal_comm *comm, struct rt_row *row);
 void rt_back_free(peal_ctx *ctx, struct rt_row *row);

@@ -149,12 +149,17 @@ static inline enum outcome run_lane(struct peal_comm *comm, const struct rt_row 
 
 /* ---- errors */
 
+/* How many of a step's sources may be packets. */
+static unsigned packets_of(const struct rt_step *step)
+{
+    return step->kind == RT_PACKET || step->kind == RT_AHEAD ? step->nsrc : 0;
+}
+
 static uint32_t awaited_rank(const struct rt_row *row, const struct rt_step *step)
 {
     if (step->kind == RT_WAIT || step->kind == RT_LEARN)
         return step->peer;
-    int packets = step->kind == RT_PACKET || step->kind == RT_AHEAD;
-    for (unsigned i = 0; packets && i < step->nsrc; i++)
+    for (unsigned i = 0; i < packets_of(step); i++)
         if (row->operands[step->operands + i].packet)
             return row->operands[step->operands + i].writer;
     return RT_NOBODY;
@@ -179,7 +184,7 @@ static struct rt_blocked find_blocked(const struct peal_comm *comm, const struct
 static uint32_t strange_rank(const struct peal_comm *comm, const struct rt_row *row,
                              const struct rt_step *step)
 {
-    for (unsigned i = 0; step->kind == RT_PACKET && i < step->nsrc; i++) {
+    for (unsigned i = 0; i < packets_of(step); i++) {
         const struct rt_operand *operand = &row->operands[step->operands + i];
         if (operand->packet && rt_calls_other(comm, operand->writer))
             return operand->writer;

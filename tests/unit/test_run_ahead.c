@@ -499,6 +499,55 @@ START_TEST(another_call_is_found_behind_a_root_that_has_left)
 }
 END_TEST
 
+/* A sum at rank 0, of which rank 0 alone hears from others. */
+static peal_table *make_sum(void)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    struct plan_text p = {.ranks = RANKS, .link = "shm direct"};
+    p.to = open_memstream(&text, &bytes);
+    fprintf(p.to,
+            "peal-table 1\nplan reduce ranks %u root 0 bytes 0..%u algorithm ahead channels 1\n"
+            "ahead chunks 1 region packet width %u depth 1 slot %u\n",
+            RANKS, AHEAD_BYTES, RANKS - 1, AHEAD_BYTES + 256);
+    write_links(&p);
+    fprintf(p.to, "rank 0 host 0\nlane body\nreduce c0: in[0] p0[0] p0[1] -> out[0] sm final\n");
+    for (unsigned r = 1; r < RANKS; r++)
+        fprintf(p.to, "rank %u host 0\nlane body\nput c0: in[0] -> r0.p0[%u]@%u sm\n", r, r - 1,
+                link_of(&p, r, 0));
+    (void)fclose(p.to);
+    return table_from(text, bytes);
+}
+
+/* Rank 2 wants the greatest, the others the sum: that is said of rank 2, though rank 1's packet is
+ * looked at first. */
+static int odd_body(struct rank_thread *self)
+{
+    uint32_t in[4] = {1, 2, 3, 4}, out[4];
+    peal_diag diag = PEAL_DIAG_INIT;
+    atomic_int *gates = self->user;
+    for (unsigned r = 1; self->rank == 0 && r < RANKS; r++)
+        stand_at(&gates[r]);
+    peal_op op = self->rank == 2 ? PEAL_MAX : PEAL_SUM;
+    peal_status status = peal_reduce(self->comm, in, out, 4, PEAL_UINT32, op, 0, &diag);
+    if (self->rank) {
+        let_pass(&gates[self->rank]);
+        return status == PEAL_OK ? 0 : say(self, diag.text, 0);
+    }
+    return status == PEAL_ERR_MISMATCH && strstr(diag.text, "rank 2") ? 0 : say(self, diag.text, 0);
+}
+
+START_TEST(of_several_packets_the_other_call_s_is_named)
+{
+    atomic_int gates[RANKS] = {0};
+    peal_table *table = make_sum();
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    const char *problem = run_ranks(ctx, table, RANKS, &params, odd_body, gates);
+    ck_assert_msg(!problem, "%s", problem);
+    peal_table_destroy(table);
+}
+END_TEST
+
 /* Each is the root of a call, and reads no packet that would tell him that others are, too. They
  * have all returned from it; so it goes on, up to the first call that all enter, or to the end of
  * what is kept. They are so by turns: what two store to the third at once is anything. */
@@ -710,6 +759,7 @@ int main(void)
     tcase_add_test(tests, the_entry_rule_is_what_it_takes);
     tcase_add_test(tests, stamps_come_round);
     tcase_add_test(tests, another_call_is_found_behind_a_root_that_has_left);
+    tcase_add_test(tests, of_several_packets_the_other_call_s_is_named);
     tcase_add_loop_test(tests, several_roots_are_found_behind_the_next_call_that_all_enter, 0, 3);
     tcase_add_test(tests, a_rank_that_stays_behind_is_named);
     tcase_add_loop_test(tests, what_others_know_of_does_not_run_ahead, 0, 6);
