@@ -331,14 +331,15 @@ static int is_used(const struct rdma_peer *peer)
 }
 
 /* Nothing is under way to a peer, nor from it. */
-static int is_over(struct rdma *rdma)
+static int is_over(struct rdma *rdma, uint64_t since)
 {
     int over = 1;
     (void)pthread_mutex_lock(&rdma->lock);
     for (uint32_t r = 0; r < rdma->nranks && !rdma->cut; r++) {
         const struct rdma_peer *peer = &rdma->peers[r];
         uint64_t heard;
-        if (!is_used(peer) || peer->broken || rdma->tcp->state(rdma->tcp, r, &heard) != FAR_HERE)
+        if (!is_used(peer) || peer->broken || rdma->tcp->state(rdma->tcp, r, &heard) != FAR_HERE ||
+            rt_far_deserted(rdma->far, r, since, heard))
             continue;
         over &= rdma_idle(peer) && peer->bye_answered;
     }
@@ -359,10 +360,10 @@ static void say_bye(struct rdma *rdma)
 static void rdma_stop(struct far_transport *self)
 {
     struct rdma *rdma = rdma_of(self);
-    uint64_t until = rt_now_ns() + (uint64_t)rdma->comm->timeout_ms * 1000000u;
+    uint64_t since = rt_now_ns(), until = since + (uint64_t)rdma->comm->timeout_ms * 1000000u;
     uint64_t one = 1;
     say_bye(rdma);
-    while (!is_over(rdma) && !rt_world_failed(rdma->comm) && rt_now_ns() < until)
+    while (!is_over(rdma, since) && !rt_world_failed(rdma->comm) && rt_now_ns() < until)
         rt_sleep_us(200);
     rdma->tcp->stop(rdma->tcp);
     atomic_store_explicit(&rdma->stop, 1, memory_order_release);
