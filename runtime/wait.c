@@ -383,6 +383,17 @@ static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked
     return give_up(comm, blocked, &cause, diag);
 }
 
+/* A process that was stopped (a debugger, a snapshot of its machine), or whose caller did something
+ * else, has not waited meanwhile, and what it waits for may be on its way to where it looks: from
+ * one look to the next no more than a quarter of a deadline counts. */
+static void look_again(struct peal_comm *comm, uint64_t now)
+{
+    uint64_t most = (uint64_t)comm->timeout_ms * 250000u, late = now - comm->next_look;
+    if (late > most)
+        comm->wait_start += late - most;
+    comm->next_look = now + LOOK_NS;
+}
+
 peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag)
 {
     if (rt_world_failed(comm))
@@ -396,7 +407,7 @@ peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, 
         comm->polls = comm->spin + 2 * YIELDS_PER_LOOK;
     if (now < comm->next_look)
         return PEAL_OK;
-    comm->next_look = now + LOOK_NS;
+    look_again(comm, now);
     return look(comm, blocked, now, diag);
 }
 
@@ -426,6 +437,6 @@ peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocke
         rt_doze(comm);
     if (now < comm->next_look)
         return PEAL_OK;
-    comm->next_look = now + LOOK_NS;
+    look_again(comm, now);
     return look(comm, blocked, now, diag);
 }
