@@ -258,6 +258,8 @@ peal_status rt_net_make(struct rt_far *far, int *links, peal_diag *diag,
                         struct far_transport **transport);
 /* Of one that will not be started: peers see that this rank is gone. */
 void rt_net_hang_up(struct far_transport *self);
+/* Of one that is not all that the calling thread listens to. */
+void rt_net_beside(struct far_transport *self);
 
 /* ---- rdma_join.c: links over RDMA, agreed on over those of TCP, which are as they were behind
  * it; for rt_rdma_around. *made stays NULL where no peer is reached so. */

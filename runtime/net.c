@@ -143,7 +143,8 @@ static int net_listen(struct far_transport *self)
 {
     struct net *net = net_of(self);
     struct epoll_event events[EVENTS];
-    atomic_store_explicit(&net->driven, 1, memory_order_relaxed);
+    if (!net->beside)
+        atomic_store_explicit(&net->driven, 1, memory_order_relaxed);
     if (pthread_mutex_trylock(&net->hearing) != 0)
         return 0;
     int count = epoll_wait(net->poll, events, EVENTS, 0);
@@ -404,6 +405,11 @@ static void hang_up(const struct net *net)
 void rt_net_hang_up(struct far_transport *self)
 {
     hang_up(net_of(self));
+}
+
+void rt_net_beside(struct far_transport *self)
+{
+    net_of(self)->beside = 1;
 }
 
 static void net_stop(struct far_transport *self)

@@ -177,9 +177,10 @@ static void rdma_signal(struct far_transport *self, uint32_t rank, uint32_t sem,
 static int rdma_listen(struct far_transport *self)
 {
     struct rdma *rdma = rdma_of(self);
+    int took = rdma->mixed && rdma->tcp->listen(rdma->tcp);
     if (pthread_mutex_trylock(&rdma->hearing) != 0)
-        return 0;
-    int took = take(rdma);
+        return took;
+    took |= take(rdma);
     (void)pthread_mutex_unlock(&rdma->hearing);
     return took;
 }
@@ -445,5 +446,8 @@ struct far_transport *rt_rdma_around(struct rdma *rdma, struct far_transport *tc
 {
     rdma->transport = methods;
     rdma->tcp = tcp;
+    rt_net_beside(tcp);
+    for (uint32_t r = 0; r < rdma->nranks; r++)
+        rdma->mixed |= rdma->far->is_far[r] && by_tcp(rdma, r);
     return &rdma->transport;
 }
