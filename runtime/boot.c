@@ -145,6 +145,18 @@ static int all_here(struct reception *r, struct rt_job *job)
     return !ended;
 }
 
+/* One that listens everywhere: where it is found from here. */
+static peal_status name_any(int fd, struct sock_addr *addr)
+{
+    struct sock_addr other;
+    if (!sock_is_any(addr))
+        return PEAL_OK;
+    PEAL_TRY(sock_other(fd, &other));
+    other.port = addr->port;
+    *addr = other;
+    return PEAL_OK;
+}
+
 /* One that has proven itself says who it is. */
 static void receive(struct reception *r, struct rt_job *job, int fd, const struct auth_claim *claim)
 {
@@ -157,6 +169,7 @@ static void receive(struct reception *r, struct rt_job *job, int fd, const struc
         return;
     }
     end_texts(&ident);
+    (void)!name_any(fd, &ident.addr); /* one that is gone again is noticed below, or later */
     peal_status status = differ(&ident, ours, &why);
     if (status == PEAL_OK && (ident.rank == 0 || ident.rank >= job->nranks))
         status = peal_fail(&why, PEAL_ERR_MISMATCH, "one on %s comes as rank %u of %u", ident.host,
@@ -326,17 +339,6 @@ static peal_status find_root(struct rt_job *job, const struct job_plan *plan, pe
     }
 }
 
-/* Rank 0 listens everywhere: then where this rank has found it. */
-static peal_status name_root(struct rt_job *job, peal_diag *diag)
-{
-    struct sock_addr *addr = &job->idents[0].addr;
-    uint16_t port = addr->port;
-    if (sock_other(job->star[0], addr) != PEAL_OK)
-        return rt_job_lost(job, PEAL_ERR_PEER, 0, diag);
-    addr->port = port;
-    return PEAL_OK;
-}
-
 static peal_status meet_root(struct rt_job *job, peal_diag *diag)
 {
     struct rt_verdict verdict;
@@ -359,8 +361,8 @@ static peal_status meet_root(struct rt_job *job, peal_diag *diag)
         return rt_job_lost(job, status, 0, diag);
     memcpy(job->world, verdict.world, sizeof job->world);
     job->sockets = verdict.sockets;
-    if (sock_is_any(&job->idents[0].addr))
-        PEAL_TRY(name_root(job, diag));
+    if (name_any(job->star[0], &job->idents[0].addr) != PEAL_OK)
+        return rt_job_lost(job, PEAL_ERR_PEER, 0, diag);
     for (uint32_t r = 0; r < job->nranks; r++)
         end_texts(&job->idents[r]);
     return PEAL_OK;

@@ -620,6 +620,8 @@ int rt_calls_other(const struct peal_comm *comm, uint32_t rank);
  * of 5 float32, max, not allreduce of 5 float32, sum"). 0: that is not known. */
 void rt_tell_call(const struct peal_comm *comm, const struct rt_args *args);
 #define RT_CALL_TEXT 96
+/* An error is a mismatch: asks ranks of other hosts, and waits a little for their answers. */
+void rt_calls_learn(struct peal_comm *comm, const struct rt_error *error);
 int rt_calls_differ(const struct peal_comm *comm, const struct rt_error *error, char *text,
                     size_t size);
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ranks have asked for. That their calls differ is known by a digest; in what, by this, which
  * a rank tells when it asks for something else than before, and others read when it is too late. */
+#include "clock.h"
 #include "far.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define ASKED (1ull << 63)
+#define LEARN_NS 100000000u /* for ranks of other hosts to say what they have asked for */
 
 void rt_tell_call(const struct peal_comm *comm, const struct rt_args *args)
 {
@@ -40,11 +42,33 @@ static int call_text(const struct peal_comm *comm, uint32_t rank, uint32_t call,
     return 1;
 }
 
+/* 1: a rank's board has this call, or its rank will not tell any more. */
+static int is_told(const struct peal_comm *comm, uint32_t rank, uint32_t call)
+{
+    const struct rt_board *board = rt_board(comm->base, &comm->layout, rank);
+    uint64_t heard;
+    return !rt_is_far(comm, rank) ||
+           (uint32_t)atomic_load_explicit(&board->call, memory_order_acquire) == call ||
+           rt_far_state(comm, rank, &heard) != FAR_HERE;
+}
+
+void rt_calls_learn(struct peal_comm *comm, const struct rt_error *error)
+{
+    uint64_t until = rt_now_ns() + LEARN_NS;
+    if (!comm->far || error->rank >= comm->nranks || error->culprit >= comm->nranks)
+        return;
+    rt_far_ask(comm);
+    while (
+        (!is_told(comm, error->rank, error->call) || !is_told(comm, error->culprit, error->call)) &&
+        rt_now_ns() < until)
+        rt_sleep_us(200);
+}
+
 int rt_calls_differ(const struct peal_comm *comm, const struct rt_error *error, char *text,
                     size_t size)
 {
     char here[RT_CALL_TEXT], there[RT_CALL_TEXT];
-    if (rt_is_far(comm, error->rank) || rt_is_far(comm, error->culprit) ||
+    if (error->rank >= comm->nranks || error->culprit >= comm->nranks ||
         !call_text(comm, error->rank, error->call, here, sizeof here) ||
         !call_text(comm, error->culprit, error->call, there, sizeof there) ||
         strcmp(here, there) == 0)

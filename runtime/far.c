@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-#define WONDER_NS 50000000u /* between questions of those who look on */
+#define WONDER_NS 50000000u    /* between questions of those who look on */
+#define DESERTED_NS 300000000u /* a rank that was only quiet answers a good-bye in this time */
 
 /* ---- which plans can */
 
@@ -181,12 +182,14 @@ static peal_status fill(struct rt_far *far, struct rt_job *job)
         return PEAL_ERR_MEMORY;
     far->can_ask = 1;
     far->is_far = peal_calloc(job->ctx, job->nranks, 1);
+    far->missed = peal_calloc(job->ctx, job->nranks, 1);
     far->by_rdma = peal_calloc(job->ctx, job->nranks, 1);
     far->sent = peal_calloc(job->ctx, job->nranks, sizeof *far->sent);
     far->offers = peal_calloc(job->ctx, job->nranks, sizeof *far->offers);
     for (uint32_t r = 0; far->is_far && r < job->nranks; r++)
         far->is_far[r] = (uint8_t)crosses(job, r, job->rank);
-    return far->is_far && far->by_rdma && far->sent && far->offers ? PEAL_OK : PEAL_ERR_MEMORY;
+    int made = far->is_far && far->missed && far->by_rdma && far->sent && far->offers;
+    return made ? PEAL_OK : PEAL_ERR_MEMORY;
 }
 
 static peal_status make_transports(struct rt_far *far, const struct rt_rdma_ask *ask,
@@ -250,6 +253,7 @@ void rt_far_free(struct rt_far *far)
     if (far->can_ask)
         (void)pthread_mutex_destroy(&far->asking);
     peal_free(far->ctx, far->is_far, far->job->nranks);
+    peal_free(far->ctx, far->missed, far->job->nranks);
     peal_free(far->ctx, far->by_rdma, far->job->nranks);
     peal_free(far->ctx, far->sent, far->job->nranks * sizeof *far->sent);
     peal_free(far->ctx, far->offers, far->job->nranks * sizeof *far->offers);
@@ -387,6 +391,17 @@ void rt_far_stop(struct peal_comm *comm)
         comm->far->transport->stop(comm->far->transport);
         comm->far->comm = NULL;
     }
+}
+
+void rt_far_miss(struct peal_comm *comm, uint32_t rank)
+{
+    if (rt_is_far(comm, rank))
+        comm->far->missed[rank] = 1;
+}
+
+int rt_far_deserted(const struct rt_far *far, uint32_t rank, uint64_t since, uint64_t heard)
+{
+    return far->missed[rank] && heard < since && rt_now_ns() - since > DESERTED_NS;
 }
 
 void rt_far_give_up(const struct peal_comm *comm)

@@ -118,7 +118,8 @@ struct rt_far {
     struct far_transport *transport; /* to all far ranks */
     struct far_transport *tcp;       /* the one over TCP, in it or itself: what it brings, lands */
     _Atomic(struct far_landing *) landing; /* here; NULL: in the segment */
-    uint8_t *is_far;                       /* by rank */
+    uint8_t *is_far;                       /* by rank, */
+    uint8_t *missed;                       /* and whether the caller was told that it is lost */
     struct peal_comm *comm;                /* NULL: none is running */
     pthread_mutex_t asking;                /* over the next two */
     int can_ask;                           /* it has been made */
@@ -145,6 +146,10 @@ peal_status rt_far_census(struct rt_job *job, peal_diag *diag);
 void rt_far_free(struct rt_far *far);
 peal_status rt_far_start(struct peal_comm *comm, peal_diag *diag);
 void rt_far_stop(struct peal_comm *comm);
+/* The caller has been told that a rank is lost. */
+void rt_far_miss(struct peal_comm *comm, uint32_t rank);
+/* Since `since` leave is taken: 1: one that is missed has not been heard of in a fair time. */
+int rt_far_deserted(const struct rt_far *far, uint32_t rank, uint64_t since, uint64_t heard);
 /* The comm did not come as far as rt_far_start, and others may have. */
 void rt_far_give_up(const struct peal_comm *comm);
 
@@ -253,6 +258,8 @@ peal_status rt_net_make(struct rt_far *far, int *links, peal_diag *diag,
                         struct far_transport **transport);
 /* Of one that will not be started: peers see that this rank is gone. */
 void rt_net_hang_up(struct far_transport *self);
+/* Of one that is not all that the calling thread listens to. */
+void rt_net_beside(struct far_transport *self);
 
 /* ---- rdma_join.c: links over RDMA, agreed on over those of TCP, which are as they were behind
  * it; for rt_rdma_around. *made stays NULL where no peer is reached so. */

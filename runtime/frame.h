@@ -47,11 +47,14 @@ struct frame {
 _Static_assert(sizeof(struct frame) == 48, "the form on the wire");
 _Static_assert(sizeof(struct rt_error) <= FRAME_BODY_MAX, "an error fits");
 
-/* In a status: the call in which the rank has waited for long, and for whom. */
+/* In a status: the call in which the rank has waited for long, and for whom; and what it has asked
+ * for (differ.c). */
 struct frame_wait {
     uint32_t call;
     uint32_t awaited;
+    uint64_t asked[3];
 };
+_Static_assert(sizeof(struct frame_wait) == 32, "the form on the wire");
 
 /* What a peer may name. */
 struct frame_bounds {

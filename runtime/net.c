@@ -143,7 +143,8 @@ static int net_listen(struct far_transport *self)
 {
     struct net *net = net_of(self);
     struct epoll_event events[EVENTS];
-    atomic_store_explicit(&net->driven, 1, memory_order_relaxed);
+    if (!net->beside)
+        atomic_store_explicit(&net->driven, 1, memory_order_relaxed);
     if (pthread_mutex_trylock(&net->hearing) != 0)
         return 0;
     int count = epoll_wait(net->poll, events, EVENTS, 0);
@@ -307,6 +308,8 @@ static void net_tell(struct far_transport *self, const struct rt_error *error)
         if (!peer->streams || peer->gone)
             continue;
         peer->owes_error = 1;
+        if (error->status == PEAL_ERR_MISMATCH) /* what both have asked for is to be told */
+            peer->owes_status = peer->owes_ask = 1;
         net_pump(net, peer);
     }
     (void)pthread_mutex_unlock(&net->lock);
@@ -366,13 +369,15 @@ static peal_status net_start(struct far_transport *self, struct peal_comm *comm,
 }
 
 /* Everything is out and in place, and each peer has heard the good-bye or left itself. */
-static int is_over(struct net *net)
+static int is_over(struct net *net, uint64_t since)
 {
     int over = 1;
     (void)pthread_mutex_lock(&net->lock);
     for (uint32_t r = 0; r < net->nranks; r++) {
         const struct net_peer *peer = &net->peers[r];
-        over &= !peer->streams || peer->gone || (net_idle(peer) && peer->bye_answered);
+        uint64_t heard = atomic_load_explicit(&peer->heard_ns, memory_order_relaxed);
+        over &= !peer->streams || peer->gone || (net_idle(peer) && peer->bye_answered) ||
+                rt_far_deserted(net->far, r, since, heard);
     }
     (void)pthread_mutex_unlock(&net->lock);
     return over;
@@ -402,13 +407,18 @@ void rt_net_hang_up(struct far_transport *self)
     hang_up(net_of(self));
 }
 
+void rt_net_beside(struct far_transport *self)
+{
+    net_of(self)->beside = 1;
+}
+
 static void net_stop(struct far_transport *self)
 {
     struct net *net = net_of(self);
-    uint64_t until = rt_now_ns() + (uint64_t)net->comm->timeout_ms * 1000000u;
+    uint64_t since = rt_now_ns(), until = since + (uint64_t)net->comm->timeout_ms * 1000000u;
     uint64_t one = 1;
     say_bye(net);
-    while (!is_over(net) && !rt_world_failed(net->comm) && rt_now_ns() < until)
+    while (!is_over(net, since) && !rt_world_failed(net->comm) && rt_now_ns() < until)
         rt_sleep_us(200);
     atomic_store_explicit(&net->stop, 1, memory_order_release);
     (void)!write(net->wake, &one, sizeof one);

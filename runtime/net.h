@@ -109,6 +109,7 @@ struct net {
     int wake;
     _Atomic uint32_t stop;
     _Atomic uint32_t driven; /* 1: the calling thread has listened since the thread last looked */
+    int beside;              /* another transport: then the thread never leaves all to it */
     int owes_acks;           /* that nobody waits for; under the lock */
     struct rt_error error;   /* what peers are owed */
 };

@@ -110,6 +110,8 @@ static void note_status(const struct net *net, const struct net_peer *peer,
     atomic_store_explicit(&board->lane, (uint32_t)(frame->b >> 32), memory_order_relaxed);
     atomic_store_explicit(&board->step, (uint32_t)frame->b, memory_order_relaxed);
     atomic_store_explicit(&board->awaited, wait.awaited, memory_order_relaxed);
+    for (unsigned i = 0; i < 3; i++)
+        atomic_store_explicit(&board->asked[i], wait.asked[i], memory_order_relaxed);
     atomic_store_explicit(&board->waiting, wait.call, memory_order_release);
     atomic_store_explicit(&board->done, (uint32_t)frame->at, memory_order_release);
     atomic_store_explicit(&board->call, frame->a, memory_order_release);

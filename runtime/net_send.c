@@ -62,6 +62,8 @@ static int begin_status(const struct net *net, struct net_stream *stream)
     head.a = atomic_load_explicit(&board->call, memory_order_acquire);
     wait.call = atomic_load_explicit(&board->waiting, memory_order_acquire);
     wait.awaited = atomic_load_explicit(&board->awaited, memory_order_relaxed);
+    for (unsigned i = 0; i < 3; i++)
+        wait.asked[i] = atomic_load_explicit(&board->asked[i], memory_order_relaxed);
     head.b = (uint64_t)atomic_load_explicit(&board->lane, memory_order_relaxed) << 32 |
              atomic_load_explicit(&board->step, memory_order_relaxed);
     struct net_frame *frame = couple(stream, head);
@@ -70,7 +72,8 @@ static int begin_status(const struct net *net, struct net_stream *stream)
     return 1;
 }
 
-/* What goes ahead of the queue. */
+/* What goes ahead of the queue; what is asked and said beside an error, ahead of that: behind it
+ * the other end may go. */
 static int begin_urgent(const struct net *net, struct net_peer *peer, struct net_stream *stream)
 {
     if (stream->ack_due != stream->ack_told) {
@@ -79,10 +82,6 @@ static int begin_urgent(const struct net *net, struct net_peer *peer, struct net
     }
     if (stream->index != 0)
         return 0;
-    if (peer->owes_error) {
-        peer->owes_error = 0;
-        return begin_error(net, stream);
-    }
     if (peer->owes_status) {
         peer->owes_status = 0;
         return begin_status(net, stream);
@@ -90,6 +89,10 @@ static int begin_urgent(const struct net *net, struct net_peer *peer, struct net
     if (peer->owes_ask) {
         peer->owes_ask = 0;
         return begin_small(stream, (struct frame){.kind = FRAME_ASK});
+    }
+    if (peer->owes_error) {
+        peer->owes_error = 0;
+        return begin_error(net, stream);
     }
     if (peer->owes_answer) {
         peer->owes_answer = 0;

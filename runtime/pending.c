@@ -5,7 +5,7 @@
  * comm's own thread, goes on with the first in line.
  *
  * With such a thread the comm is its, between taking and leaving the lock; callers only put into
- * the line and look at states. Without one there is nobody else, and the lock is free.
+ * the line and look at states. Without one there is nobody else, and nobody takes the lock.
  */
 #include "clock.h"
 #include "far.h"
@@ -261,13 +261,13 @@ void rt_queue_free(struct peal_comm *comm)
 static void start(struct peal_comm *comm, struct peal_pending *pending)
 {
     struct rt_queue *queue = comm->queue;
-    take_lock(queue);
+    rt_queue_hold(comm);
     put(comm, pending);
     if (queue->threaded)
         (void)pthread_cond_broadcast(&queue->changed);
     else
         (void)advance(comm, 0);
-    (void)pthread_mutex_unlock(&queue->lock);
+    rt_queue_leave(comm);
 }
 
 static int is_done(struct peal_pending *pending)
@@ -278,13 +278,13 @@ static int is_done(struct peal_pending *pending)
 static void await(struct peal_comm *comm, struct peal_pending *pending)
 {
     struct rt_queue *queue = comm->queue;
-    take_lock(queue);
+    rt_queue_hold(comm);
     while (!is_done(pending))
         if (queue->threaded)
             (void)pthread_cond_wait(&queue->changed, &queue->lock);
         else
             (void)advance(comm, 1);
-    (void)pthread_mutex_unlock(&queue->lock);
+    rt_queue_leave(comm);
 }
 
 peal_status rt_queue_call(struct peal_comm *comm, const struct rt_call *call, peal_diag *diag)

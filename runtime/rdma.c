@@ -177,9 +177,10 @@ static void rdma_signal(struct far_transport *self, uint32_t rank, uint32_t sem,
 static int rdma_listen(struct far_transport *self)
 {
     struct rdma *rdma = rdma_of(self);
+    int took = rdma->mixed && rdma->tcp->listen(rdma->tcp);
     if (pthread_mutex_trylock(&rdma->hearing) != 0)
-        return 0;
-    int took = take(rdma);
+        return took;
+    took |= take(rdma);
     (void)pthread_mutex_unlock(&rdma->hearing);
     return took;
 }
@@ -331,14 +332,15 @@ static int is_used(const struct rdma_peer *peer)
 }
 
 /* Nothing is under way to a peer, nor from it. */
-static int is_over(struct rdma *rdma)
+static int is_over(struct rdma *rdma, uint64_t since)
 {
     int over = 1;
     (void)pthread_mutex_lock(&rdma->lock);
     for (uint32_t r = 0; r < rdma->nranks && !rdma->cut; r++) {
         const struct rdma_peer *peer = &rdma->peers[r];
         uint64_t heard;
-        if (!is_used(peer) || peer->broken || rdma->tcp->state(rdma->tcp, r, &heard) != FAR_HERE)
+        if (!is_used(peer) || peer->broken || rdma->tcp->state(rdma->tcp, r, &heard) != FAR_HERE ||
+            rt_far_deserted(rdma->far, r, since, heard))
             continue;
         over &= rdma_idle(peer) && peer->bye_answered;
     }
@@ -359,10 +361,10 @@ static void say_bye(struct rdma *rdma)
 static void rdma_stop(struct far_transport *self)
 {
     struct rdma *rdma = rdma_of(self);
-    uint64_t until = rt_now_ns() + (uint64_t)rdma->comm->timeout_ms * 1000000u;
+    uint64_t since = rt_now_ns(), until = since + (uint64_t)rdma->comm->timeout_ms * 1000000u;
     uint64_t one = 1;
     say_bye(rdma);
-    while (!is_over(rdma) && !rt_world_failed(rdma->comm) && rt_now_ns() < until)
+    while (!is_over(rdma, since) && !rt_world_failed(rdma->comm) && rt_now_ns() < until)
         rt_sleep_us(200);
     rdma->tcp->stop(rdma->tcp);
     atomic_store_explicit(&rdma->stop, 1, memory_order_release);
@@ -444,5 +446,8 @@ struct far_transport *rt_rdma_around(struct rdma *rdma, struct far_transport *tc
 {
     rdma->transport = methods;
     rdma->tcp = tcp;
+    rt_net_beside(tcp);
+    for (uint32_t r = 0; r < rdma->nranks; r++)
+        rdma->mixed |= rdma->far->is_far[r] && by_tcp(rdma, r);
     return &rdma->transport;
 }

@@ -187,6 +187,7 @@ struct rdma {
     struct rt_far *far;
     struct peal_comm *comm; /* NULL: not started */
     uint32_t nranks;
+    int mixed;               /* some peers are reached by TCP */
     struct rdma_peer *peers; /* by rank */
     char *base;              /* the segment */
     struct rt_layout layout;

@@ -146,6 +146,8 @@ peal_status rt_failure(struct peal_comm *comm, peal_diag *diag)
     comm->failed = 1;
     if (!read_error(comm->base, &error))
         return peal_fail(diag, PEAL_ERR_PEER, "a rank died while it recorded an error");
+    if (first && (peal_status)error.status == PEAL_ERR_MISMATCH)
+        rt_calls_learn(comm, &error);
     if (first)
         return tell_about(comm, &error, diag);
     return peal_fail(diag, PEAL_ERR_ABORTED, "the comm ended with an earlier error of rank %u",
@@ -300,6 +302,17 @@ static void look_at_peers(const struct peal_comm *comm, const struct rt_blocked 
     }
 }
 
+/* One that has left its comm may take part in the next one, unless it has ended since. */
+static int is_lost(const struct peal_comm *comm, uint32_t rank)
+{
+    enum rt_reason quiet, fate = fate_of(comm, rank, &quiet);
+    if (fate != RT_LEFT)
+        return fate != RT_FINE || quiet != RT_FINE;
+    uint32_t pid =
+        rt_is_far(comm, rank) ? 0 : pid_of(comm, rt_board(comm->base, &comm->layout, rank));
+    return pid != 0 && has_ended(pid);
+}
+
 peal_status peal_comm_lost(peal_comm *comm, unsigned char *lost)
 {
     struct rt_error error = {.culprit = RT_NOBODY};
@@ -308,12 +321,11 @@ peal_status peal_comm_lost(peal_comm *comm, unsigned char *lost)
     if (rt_world_failed(comm))
         (void)read_error(comm->base, &error);
     for (uint32_t r = 0; r < comm->nranks; r++) {
-        enum rt_reason quiet;
         /* What others have found out is known before this rank finds it itself. */
         int told = error.status == PEAL_ERR_PEER && error.culprit == r;
-        enum rt_reason fate = fate_of(comm, r, &quiet);
-        int alive = fate == RT_LEFT || (fate == RT_FINE && quiet == RT_FINE);
-        lost[r] = r != comm->rank && (told || !alive);
+        lost[r] = r != comm->rank && (told || is_lost(comm, r));
+        if (lost[r])
+            rt_far_miss(comm, r);
     }
     return PEAL_OK;
 }
@@ -378,6 +390,17 @@ static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked
     return give_up(comm, blocked, &cause, diag);
 }
 
+/* A process that was stopped (a debugger, a snapshot of its machine), or whose caller did something
+ * else, has not waited meanwhile, and what it waits for may be on its way to where it looks: from
+ * one look to the next no more than a quarter of a deadline counts. */
+static void look_again(struct peal_comm *comm, uint64_t now)
+{
+    uint64_t most = (uint64_t)comm->timeout_ms * 250000u, late = now - comm->next_look;
+    if (late > most)
+        comm->wait_start += late - most;
+    comm->next_look = now + LOOK_NS;
+}
+
 peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag)
 {
     if (rt_world_failed(comm))
@@ -392,7 +415,7 @@ peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, 
         comm->polls = comm->spin + 2 * YIELDS_PER_LOOK;
     if (now < comm->next_look)
         return PEAL_OK;
-    comm->next_look = now + LOOK_NS;
+    look_again(comm, now);
     return look(comm, blocked, now, diag);
 }
 
@@ -423,6 +446,6 @@ peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocke
         rt_doze(comm);
     if (now < comm->next_look)
         return PEAL_OK;
-    comm->next_look = now + LOOK_NS;
+    look_again(comm, now);
     return look(comm, blocked, now, diag);
 }

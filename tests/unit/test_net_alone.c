@@ -213,6 +213,32 @@ START_TEST(test_two)
 }
 END_TEST
 
+/* ---- what ranks of two hosts have asked for */
+
+static pthread_barrier_t all_told;
+
+static void body_differ(struct member *self, peal_comm *comm)
+{
+    static int32_t in[RANKS][8], out[RANKS][8];
+    peal_diag diag = PEAL_DIAG_INIT;
+    int odd = self->rank == RANKS - 1;
+    reduce_once(self, comm, self->rank, RANKS, 100, 0);
+    peal_status status = peal_allreduce(comm, in[self->rank], out[self->rank], odd ? 5 : 8,
+                                        PEAL_INT32, PEAL_SUM, &diag);
+    self->wrong += status != PEAL_ERR_MISMATCH || !strstr(diag.text, "allreduce of 5 int32, sum") ||
+                   !strstr(diag.text, "allreduce of 8 int32, sum");
+    (void)snprintf(self->text, sizeof self->text, "%s", diag.text);
+    (void)pthread_barrier_wait(&all_told);
+}
+
+START_TEST(test_differ)
+{
+    ck_assert_int_eq(pthread_barrier_init(&all_told, NULL, RANKS), 0);
+    run_members(body_differ, 2, 0);
+    (void)pthread_barrier_destroy(&all_told);
+}
+END_TEST
+
 /* ---- aborts */
 
 struct aborter {
@@ -267,6 +293,7 @@ struct lone {
     struct rt_far far;
     struct rt_ident idents[2];
     uint8_t is_far[2];
+    uint8_t missed[2];
     struct rt_sent sent[2];
     peal_comm comm;
     char *base;
@@ -316,8 +343,11 @@ static struct lone *lone_make(uint32_t streams, int room)
     self->job =
         (struct rt_job){.ctx = ctx, .nranks = 2, .sockets = streams, .idents = self->idents};
     self->is_far[1] = 1;
-    self->far =
-        (struct rt_far){.ctx = ctx, .job = &self->job, .is_far = self->is_far, .sent = self->sent};
+    self->far = (struct rt_far){.ctx = ctx,
+                                .job = &self->job,
+                                .is_far = self->is_far,
+                                .missed = self->missed,
+                                .sent = self->sent};
     self->base = aligned_alloc(4096, LONE_BYTES);
     memset(self->base, 0, LONE_BYTES);
     self->comm.base = self->base;
@@ -365,7 +395,7 @@ START_TEST(test_last_read)
     size_t in_first = NET_BUFFER / STATUS_BYTES;
     size_t frames = in_first * (NET_READS - 1) + 6;
     char *all = malloc(frames * STATUS_BYTES);
-    struct frame_wait nothing = {0, 0};
+    struct frame_wait nothing = {0};
     ck_assert_uint_lt(frames * STATUS_BYTES, (size_t)NET_BUFFER * NET_READS);
     for (size_t i = 0; i < frames; i++) {
         struct frame head = {.kind = FRAME_STATUS, .bytes = sizeof nothing, .at = i + 1};
@@ -457,6 +487,32 @@ START_TEST(test_last_words)
     rt_sleep_us(20000);
     ck_assert_int_eq(net_receive(self->net, &self->net->peers[1].stream[1]), 0);
     ck_assert(rt_world_failed(&self->comm));
+    lone_free(self);
+}
+END_TEST
+
+/* Of a rank that the caller knows to be lost no leave is taken for as long as others may take. */
+START_TEST(test_deserted)
+{
+    struct lone *self = lone_make(1, 0);
+    struct far_transport *net = &self->net->transport;
+    self->comm.timeout_ms = 60000;
+    ck_assert_int_eq(net->start(net, &self->comm, NULL), PEAL_OK);
+    rt_far_miss(&self->comm, 1);
+    uint64_t before = rt_now_ns();
+    net->stop(net);
+    ck_assert_uint_lt((rt_now_ns() - before) / 1000000, 30000);
+    lone_free(self);
+}
+END_TEST
+
+/* An error that is nobody's may come from another host. */
+START_TEST(test_nobody)
+{
+    struct lone *self = lone_make(1, 0);
+    struct rt_error error = {.status = PEAL_ERR_MISMATCH, .rank = 1, .culprit = RT_NOBODY};
+    char text[RT_CALL_TEXT];
+    ck_assert_int_eq(rt_calls_differ(&self->comm, &error, text, sizeof text), 0);
     lone_free(self);
 }
 END_TEST
@@ -570,11 +626,14 @@ int main(void)
     tcase_add_test(alone, test_replaced);
     tcase_add_test(alone, test_parts);
     tcase_add_test(alone, test_two);
+    tcase_add_test(alone, test_differ);
     tcase_add_loop_test(alone, test_aborted, 0, 3);
     tcase_add_test(alone, test_last_read);
     tcase_add_test(alone, test_dribble);
     tcase_add_test(alone, test_claim);
     tcase_add_test(alone, test_last_words);
+    tcase_add_test(alone, test_deserted);
+    tcase_add_test(alone, test_nobody);
     tcase_add_loop_test(alone, test_impostor, 0, 3);
     tcase_add_test(alone, test_itself);
     suite_add_tcase(suite, alone);

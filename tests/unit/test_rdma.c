@@ -2,6 +2,7 @@
 /* ctest: threads */
 /* RDMA without a device: what is read of texts and of peers, memory that is kept registered, and
  * calls of four ranks over a fake that delays and reorders between queue pairs. */
+#include "net.h"
 #include "test_rdma_fake.h"
 #include "test_suite.h"
 
@@ -751,6 +752,26 @@ static void *stand_in(void *user)
     return NULL;
 }
 
+/* The same for what goes by TCP, where some does. */
+static void *stand_in_tcp(void *user)
+{
+    struct net *net = user;
+    while (!atomic_load(&net->stop)) {
+        (void)net->transport.listen(&net->transport);
+        rt_sleep_us(100);
+    }
+    return NULL;
+}
+
+static void end_one(pthread_t thread, _Atomic uint32_t *stop, int wake)
+{
+    uint64_t one = 1;
+    atomic_store(stop, 1);
+    (void)!write(wake, &one, sizeof one);
+    (void)pthread_join(thread, NULL);
+    atomic_store(stop, 0);
+}
+
 static void ask(struct member *self, peal_comm *comm, int32_t *in, int32_t *out, size_t count)
 {
     peal_diag diag = PEAL_DIAG_INIT;
@@ -774,24 +795,30 @@ static void ask(struct member *self, peal_comm *comm, int32_t *in, int32_t *out,
 static void body_asked(struct member *self, peal_comm *comm)
 {
     static const size_t counts[] = {1, 30, 4096, BIG, 2, 70000};
-    struct rdma *rdma = rdma_of(comm->far->transport);
+    struct net *net = comm->far->links_tcp ? net_of(comm->far->tcp) : NULL;
+    struct rdma *rdma =
+        comm->far->transport != comm->far->tcp ? rdma_of(comm->far->transport) : NULL;
     int32_t *in = malloc(BIG * sizeof *in), *out = malloc(BIG * sizeof *out);
-    uint64_t one = 1;
-    atomic_store(&rdma->stop, 1);
-    (void)!write(rdma->wake, &one, sizeof one);
-    (void)pthread_join(rdma->thread, NULL);
-    atomic_store(&rdma->stop, 0);
+    if (rdma)
+        end_one(rdma->thread, &rdma->stop, rdma->wake);
+    if (net)
+        end_one(net->thread, &net->stop, net->wake);
     for (uint32_t i = 0; i < 18 && self->status == PEAL_OK; i++)
         ask(self, comm, in, out, counts[i % 6]);
-    (void)pthread_create(&rdma->thread, NULL, stand_in, rdma);
+    if (rdma)
+        (void)pthread_create(&rdma->thread, NULL, stand_in, rdma);
+    if (net)
+        (void)pthread_create(&net->thread, NULL, stand_in_tcp, net);
     free(in);
     free(out);
 }
 
+/* 1: a rank has no device. */
 START_TEST(test_asked)
 {
     struct member members[RANKS];
     fake_begin(5);
+    fake.absent = _i == 1;
     fake.inline_bytes = 64;
     struct member like = {.sockets = 2, .timeout_ms = 5000, .body = body_asked};
     run_members(members, &like);
@@ -969,7 +996,7 @@ int main(void)
     tcase_add_unchecked_fixture(ranks, set_up, tear_down);
     tcase_add_checked_fixture(ranks, set_up_test, tear_down_test);
     tcase_add_loop_test(ranks, test_calls, 0, 4);
-    tcase_add_test(ranks, test_asked);
+    tcase_add_loop_test(ranks, test_asked, 0, 2);
     tcase_add_loop_test(ranks, test_stays, 0, 4);
     tcase_add_loop_test(ranks, test_split, 0, 2);
     tcase_add_loop_test(ranks, test_breaks, 0, 6);

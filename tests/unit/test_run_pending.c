@@ -281,6 +281,53 @@ START_TEST(test_late)
 }
 END_TEST
 
+/* ---- a caller who is away for longer than it is patient: it has not waited meanwhile */
+
+#define PATIENCE_MS 2000u
+
+static void nap_ms(unsigned ms)
+{
+    struct timespec nap = {ms / 1000, (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&nap, NULL);
+}
+
+static int away_body(struct rank_thread *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    float in[4] = {1}, out[4];
+    peal_pending *pending;
+    peal_call call = PEAL_CALL_INIT;
+    int done = 0;
+    call.in = in;
+    call.out = out;
+    call.count = 4;
+    MUST(peal_pending_create(self->comm, &call, &diag, &pending));
+    MUST(peal_barrier(self->comm, &diag));
+    if (self->rank != 0)
+        nap_ms(PATIENCE_MS + 300);
+    MUST(peal_start(pending, &diag));
+    for (unsigned i = 0; i < 1000 && self->rank == 0; i++)
+        MUST(peal_test(pending, &done, &diag));
+    if (self->rank == 0)
+        nap_ms(PATIENCE_MS + 100);
+    while (!done)
+        MUST(peal_test(pending, &done, &diag));
+    peal_pending_destroy(pending);
+    return 0;
+}
+
+START_TEST(test_away)
+{
+    peal_table *table = plan_all();
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    params.heap_bytes = 1u << 16;
+    params.timeout_ms = PATIENCE_MS;
+    const char *problem = run_ranks(ctx, table, RANKS, &params, away_body, NULL);
+    peal_table_destroy(table);
+    ck_assert_msg(!problem, "%s", problem);
+}
+END_TEST
+
 /* ---- another table */
 
 static int call_checked(struct rank_thread *self)
@@ -380,6 +427,7 @@ int main(void)
     tcase_add_loop_test(tests, test_outstanding, 0, 2);
     tcase_add_test(tests, test_memory);
     tcase_add_test(tests, test_late);
+    tcase_add_test(tests, test_away);
     tcase_add_test(tests, test_replace);
     tcase_add_test(tests, test_tell);
     suite_add_tcase(suite, tests);

@@ -467,6 +467,78 @@ START_TEST(a_death_is_noticed_and_named)
 }
 END_TEST
 
+/* Two leave their comm behind an abort; one of them ends. */
+struct parting {
+    _Atomic int left; /* it has left, and goes on */
+    _Atomic int seen;
+};
+static struct parting *parting;
+
+static void await_word(const _Atomic int *word)
+{
+    const struct timespec nap = {0, 1000000};
+    for (int i = 0; i < 20000 && !atomic_load(word); i++)
+        (void)nanosleep(&nap, NULL);
+}
+
+/* Until the one that has ended is lost: 0: that, and no other. */
+static int look_for_lost(peal_comm *comm)
+{
+    const struct timespec nap = {0, 1000000};
+    unsigned char lost[3] = {0};
+    for (int i = 0; i < 20000 && !lost[1]; i++) {
+        (void)nanosleep(&nap, NULL);
+        if (peal_comm_lost(comm, lost) != PEAL_OK)
+            return 1;
+    }
+    return lost[0] || !lost[1] || lost[2];
+}
+
+static int part(const struct child *child)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_comm *comm;
+    int failed = 0;
+    if (peal_comm_create(child->world, child->table, child->rank, &diag, &comm) != PEAL_OK)
+        return complain(child, diag.text);
+    if (child->rank == 0) {
+        await_word(&parting->left);
+        peal_comm_abort(comm);
+        failed = look_for_lost(comm);
+        atomic_store(&parting->seen, 1);
+    }
+    peal_comm_destroy(comm);
+    if (child->rank == 2) {
+        atomic_store(&parting->left, 1);
+        await_word(&parting->seen);
+    }
+    return failed ? complain(child, "other ranks are lost") : 0;
+}
+
+START_TEST(one_that_leaves_and_ends_is_lost)
+{
+    struct child child = {.ctx = ctx, .ranks = 3};
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    pid_t pids[3];
+    params.ranks = 3;
+    params.private_buffers = 1;
+    parting =
+        mmap(NULL, sizeof *parting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(parting, MAP_FAILED);
+    child.table = table_for(ctx, 3, TWOSHOT);
+    ck_assert_int_eq(peal_world_create(ctx, &params, child.table, NULL, &child.world), PEAL_OK);
+    for (child.rank = 0; child.rank < 3; child.rank++) {
+        pids[child.rank] = fork();
+        if (pids[child.rank] == 0)
+            run_child(&child, part);
+    }
+    ck_assert_uint_eq(wait_for(pids, 3, -1), 0);
+    peal_world_destroy(child.world);
+    peal_table_destroy(child.table);
+    (void)munmap(parting, sizeof *parting);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("run_processes");
@@ -483,6 +555,7 @@ int main(void)
     tcase_add_test(tests, descriptors_of_others_stay_open);
     tcase_add_test(tests, staging_takes_no_more_than_the_heap);
     tcase_add_test(tests, a_death_is_noticed_and_named);
+    tcase_add_test(tests, one_that_leaves_and_ends_is_lost);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
     return run_suite(suite, CK_FORK_GETENV);
