@@ -373,7 +373,6 @@ struct peal_comm {
     /* waiting long */
     uint64_t wait_start;
     uint64_t next_look;
-    int overdue; /* looks since the deadline */
     uint64_t last_ask;
     uint64_t pid_space;
 };

@@ -367,8 +367,6 @@ static void blame(const struct rt_blocked *blocked, struct cause *cause)
     cause->reason = cause->why_quiet;
 }
 
-/* A process that was stopped finds its deadline over before it has looked at what came meanwhile:
- * so it counts from the second look on. */
 static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked, uint64_t now,
                         peal_diag *diag)
 {
@@ -384,7 +382,7 @@ static peal_status look(struct peal_comm *comm, const struct rt_blocked *blocked
         comm->last_ask = now;
         rt_far_ask(comm);
     }
-    if (now - comm->wait_start < (uint64_t)comm->timeout_ms * 1000000u || !comm->overdue++)
+    if (now - comm->wait_start < (uint64_t)comm->timeout_ms * 1000000u)
         return PEAL_OK;
     blame(blocked, &cause);
     return give_up(comm, blocked, &cause, diag);
@@ -408,7 +406,6 @@ peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, 
     uint64_t now = rt_now_ns();
     if (comm->polls == 1) {
         comm->wait_start = now;
-        comm->overdue = 0;
         comm->next_look = now + LOOK_NS;
     }
     if (comm->polls >= UINT32_MAX / 2)
@@ -435,7 +432,6 @@ peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocke
     uint64_t now = rt_now_ns();
     if (yields == YIELDS_PER_LOOK) {
         comm->wait_start = now;
-        comm->overdue = 0;
         comm->next_look = now + LOOK_NS;
     }
     if (yields >= UINT32_MAX / 2)
