@@ -805,8 +805,10 @@ static void body_asked(struct member *self, peal_comm *comm)
         end_one(net->thread, &net->stop, net->wake);
     for (uint32_t i = 0; i < 18 && self->status == PEAL_OK; i++)
         ask(self, comm, in, out, counts[i % 6]);
-    if (rdma)
+    if (rdma) {
+        rdma->mixed = 0; /* as the thread, which leaves sockets to their own */
         (void)pthread_create(&rdma->thread, NULL, stand_in, rdma);
+    }
     if (net)
         (void)pthread_create(&net->thread, NULL, stand_in_tcp, net);
     free(in);
