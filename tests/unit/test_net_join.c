@@ -116,7 +116,7 @@ END_TEST
 START_TEST(test_slices)
 {
     static const uint32_t group[RANKS] = {0, 1, 8, 9};
-    peal_fabric *fabric = load_two();
+    peal_fabric *fabric = load_two_hosts(ctx);
     peal_request request = PEAL_REQUEST_INIT;
     peal_diag diag = PEAL_DIAG_INIT;
     peal_table *planned, *slices[RANKS];

@@ -8,7 +8,7 @@
 
 #include "clock.h"
 #include "net.h"
-#include "support.h"
+#include "test_two_hosts.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -26,35 +26,10 @@ static peal_table *two;
 static peal_table *anew;  /* for the same, up to ANEW bytes: one ring */
 static peal_table *apart; /* of ranks on one host */
 
-static peal_fabric *load_two(void)
-{
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_fabric *fabric;
-    const char *path = test_source_path("examples/topologies/cluster-h100-2.xml");
-    ck_assert_msg(peal_fabric_load(ctx, path, &diag, &fabric) == PEAL_OK, "%s", diag.text);
-    return fabric;
-}
-
 static peal_table *table_by(const char *algorithm, peal_collective collective,
                             const uint32_t *group, uint32_t count)
 {
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_fabric *fabric = load_two();
-    peal_table *table;
-    peal_request request = PEAL_REQUEST_INIT;
-    request.algorithm = algorithm;
-    request.channels = algorithm ? 1 : 0;
-    request.collective = collective;
-    request.ranks = request.group_size = count;
-    request.group = group;
-    request.min_bytes = 8;
-    request.max_bytes = algorithm ? ANEW : 16 << 20;
-    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
-                  diag.text);
-    ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s", diag.text);
-    ck_assert_msg(peal_table_verify(table, NULL, NULL, NULL, &diag) == PEAL_OK, "%s", diag.text);
-    peal_fabric_destroy(fabric);
-    return table;
+    return plan_two_hosts(ctx, collective, algorithm, group, count, algorithm ? ANEW : 16 << 20);
 }
 
 static peal_table *table_of(peal_collective collective, const uint32_t *group, uint32_t count)
