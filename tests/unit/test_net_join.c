@@ -275,6 +275,30 @@ static void body_replace(struct member *self, peal_comm *comm)
     self->wrong += peal_comm_counter(comm, 0, &counter) != PEAL_OK;
 }
 
+/* What the first rank has sent never arrives: its patience ends the comm, of all of them. */
+static void body_unsettled(struct member *self, peal_comm *comm)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    for (uint32_t i = 0; self->rank == 0 && i < comm->nrows; i++)
+        if (comm->rows[i].events)
+            comm->rows[i].events[0].issued++;
+    if (self->rank == 0)
+        comm->timeout_ms = 100;
+    peal_status status = peal_comm_replace(comm, anew, &diag);
+    if ((self->rank == 0 || status != PEAL_ERR_PEER) && status != PEAL_ERR_TIMEOUT)
+        self->wrong++;
+    if (!strstr(diag.text, "rank 0 on left, changing tables before call 1: waited "))
+        self->wrong++, expect_ok(self, status, &diag);
+    self->wrong += peal_comm_error(comm, NULL) == PEAL_OK;
+    self->wrong += peal_comm_replace(comm, anew, &diag) != PEAL_ERR_ABORTED;
+}
+
+START_TEST(test_unsettled)
+{
+    run_members(body_unsettled, 1, 0);
+}
+END_TEST
+
 START_TEST(test_replace)
 {
     run_members(body_replace, 2, 0);
@@ -472,6 +496,7 @@ int main(void)
     tcase_add_test(joined, test_slices);
     tcase_add_test(joined, test_counted);
     tcase_add_test(joined, test_replace);
+    tcase_add_test(joined, test_unsettled);
     tcase_add_loop_test(joined, test_counters, 0, 2);
     tcase_add_test(joined, test_exchange);
     tcase_add_loop_test(joined, test_exchange_fails, 0, 3);
