@@ -378,7 +378,7 @@ static peal_status open_listener(struct rt_job *job, const struct job_plan *plan
     PEAL_TRY(sock_own(job->listener >= 0 ? job->listener : job->star[0], &met, diag));
     job->addr = met;
     if (plan->interface)
-        PEAL_TRY(sock_interface(plan->interface, met.family, &job->addr, diag));
+        PEAL_TRY(sock_interface(plan->interface, met.family, job->wait, &job->addr, diag));
     if (job->listener >= 0 && sock_same_host(&met, &job->addr)) {
         job->addr.port = met.port;
         return PEAL_OK;

@@ -303,18 +303,19 @@ START_TEST(test_addresses)
 {
     char text[SOCK_TEXT];
     struct sock_addr list[4];
-    uint32_t count = 0;
-    ck_assert_int_eq(sock_resolve("127.0.0.1", 80, list, 4, &count, NULL), PEAL_OK);
+    uint32_t count = 4;
+    ck_assert_int_eq(sock_resolve("127.0.0.1", 80, in_seconds(20), list, &count, NULL), PEAL_OK);
     ck_assert_uint_eq(count, 1);
     ck_assert_str_eq(sock_text(&list[0], text), "127.0.0.1:80");
     ck_assert(sock_is_here(&list[0]));
-    ck_assert_int_eq(sock_resolve("[2001:db8::7]", 1, list, 4, &count, NULL), PEAL_OK);
+    ck_assert_int_eq(sock_resolve("[2001:db8::7]", 1, in_seconds(20), list, &count, NULL), PEAL_OK);
     ck_assert_str_eq(sock_text(&list[0], text), "[2001:db8::7]:1");
     ck_assert(!sock_is_here(&list[0]));
-    ck_assert_int_eq(sock_resolve("", 1, list, 4, &count, NULL), PEAL_ERR_ARG);
-    ck_assert_int_eq(sock_interface("lo", 4, &list[0], NULL), PEAL_OK);
+    ck_assert_int_eq(sock_resolve("", 1, in_seconds(20), list, &count, NULL), PEAL_ERR_ARG);
+    ck_assert_int_eq(sock_interface("lo", 4, in_seconds(20), &list[0], NULL), PEAL_OK);
     ck_assert_int_eq(list[0].ip[0], 127);
-    ck_assert_int_ne(sock_interface("no such interface", 0, &list[0], NULL), PEAL_OK);
+    ck_assert_int_ne(sock_interface("no such interface", 0, in_seconds(20), &list[0], NULL),
+                     PEAL_OK);
 }
 END_TEST
 
