@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "far.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -366,6 +367,25 @@ static peal_status split_key(const struct rt_job *job, const uint32_t *ranks, ui
     return status;
 }
 
+/* Rank 0 of a split that has no file left for its listener tells the others so, with the one that
+ * was kept for that. */
+static peal_status refuse(struct rt_job *job, struct job_plan *plan, const peal_table *table,
+                          peal_diag *diag)
+{
+    peal_diag why = PEAL_DIAG_INIT;
+    struct rt_job *none;
+    (void)peal_fail(&why, PEAL_ERR_IO,
+                    "rank 0 of the split, rank %u on %s, cannot listen for the others: %s",
+                    job->rank, job->idents[job->rank].host, strerror(errno));
+    sock_close(&job->spare);
+    plan->listener = job->listener;
+    plan->lent = 1;
+    plan->refusal = &why;
+    peal_status status = rt_job_make(job->ctx, plan, table, diag, &none);
+    job->spare = sock_share(job->listener);
+    return status;
+}
+
 peal_status peal_world_split(peal_world *world, const uint32_t *ranks, uint32_t count,
                              const peal_table *table, peal_diag *diag, peal_world **world_out)
 {
@@ -403,6 +423,8 @@ peal_status peal_world_split(peal_world *world, const uint32_t *ranks, uint32_t 
                                  .roots = ask.roots,
                                  .nroots = 1,
                                  .listener = sock_share(job->listener)};
+    if (place == 0 && ask.plan.listener < 0)
+        return refuse(job, &ask.plan, table, diag);
     return make_world(world->ctx, &ask, table, diag, world_out);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process that dies while others wait for it outside of calls: while comms are made, when tables
- * are replaced, when comms are left. Nobody waits for the deadline. */
+ * are replaced, when comms are left; and one that can open no more files. Nobody waits for the
+ * deadline. */
 #define _GNU_SOURCE
 #include "clock.h"
 #include "comm.h"
@@ -16,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -156,11 +158,10 @@ static peal_id id;
 static peal_meeting *meeting;
 static peal_table *four;
 
-static int leave(uint32_t rank)
+static int join(uint32_t rank, peal_comm **comm)
 {
     peal_join_params params = PEAL_JOIN_PARAMS_INIT;
     peal_diag diag = PEAL_DIAG_INIT;
-    peal_comm *comm = NULL;
     params.rank = rank;
     params.ranks = RANKS;
     params.id = &id;
@@ -168,10 +169,20 @@ static int leave(uint32_t rank)
     params.host = rank < 2 ? "left" : "right";
     params.heap_bytes = 1 << 20;
     params.timeout_ms = PATIENCE_MS;
-    if (peal_world_join(ctx, &params, four, &diag, &world) != PEAL_OK ||
-        peal_comm_create(world, four, rank, &diag, &comm) != PEAL_OK ||
-        peal_barrier(comm, &diag) != PEAL_OK)
-        return complain(rank, PEAL_OK, &diag, 0);
+    if (peal_world_join(ctx, &params, four, &diag, &world) == PEAL_OK &&
+        peal_comm_create(world, four, rank, &diag, comm) == PEAL_OK &&
+        peal_barrier(*comm, &diag) == PEAL_OK)
+        return 1;
+    (void)complain(rank, PEAL_OK, &diag, 0);
+    return 0;
+}
+
+static int leave(uint32_t rank)
+{
+    const peal_diag diag = PEAL_DIAG_INIT;
+    peal_comm *comm = NULL;
+    if (!join(rank, &comm))
+        return 1;
     if (rank == when)
         (void)kill(getpid(), SIGKILL);
     uint64_t since = rt_now_ns();
@@ -180,15 +191,62 @@ static int leave(uint32_t rank)
     return rt_now_ns() - since < SOON_NS ? 0 : complain(rank, PEAL_OK, &diag, since);
 }
 
-START_TEST(test_leaving)
+/* From here on this process can open nothing. */
+static void take_files(void)
+{
+    struct rlimit few;
+    (void)getrlimit(RLIMIT_NOFILE, &few);
+    few.rlim_cur = 100;
+    (void)setrlimit(RLIMIT_NOFILE, &few);
+    while (dup(STDERR_FILENO) >= 0)
+        continue;
+}
+
+static int split(uint32_t rank)
+{
+    static const uint32_t all[RANKS] = {2, 0, 1, 3};
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_comm *comm = NULL;
+    peal_world *next = NULL;
+    int wrong = 0;
+    if (!join(rank, &comm))
+        return 1;
+    if (rank == 2)
+        take_files();
+    for (int i = 0; i < 2; i++) {
+        uint64_t since = rt_now_ns();
+        peal_status status = peal_world_split(world, all, RANKS, four, &diag, &next);
+        if (status != PEAL_ERR_IO ||
+            !strstr(diag.text, "rank 0 of the split, rank 2 on right, cannot listen") ||
+            rt_now_ns() - since > SOON_NS)
+            wrong += complain(rank, status, &diag, since);
+    }
+    peal_comm_destroy(comm);
+    peal_world_destroy(world);
+    return wrong;
+}
+
+static void run_far(uint32_t dies, process_fn body)
 {
     static const uint32_t group[RANKS] = {0, 1, 8, 9};
-    when = 1 + (uint32_t)_i;
+    when = dies;
     four = plan_two_hosts(ctx, PEAL_BARRIER, NULL, group, RANKS, 16);
     ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &meeting, &id), PEAL_OK);
-    run(RANKS, when, leave);
+    run(RANKS, dies, body);
     peal_meeting_close(meeting);
     peal_table_destroy(four);
+}
+
+START_TEST(test_leaving)
+{
+    run_far(1 + (uint32_t)_i, leave);
+}
+END_TEST
+
+/* The first rank of a split cannot listen: all are told which one, and why. */
+START_TEST(test_splitting)
+{
+    run_far(RANKS, split);
 }
 END_TEST
 
@@ -201,6 +259,7 @@ int main(void)
     tcase_add_loop_test(tests, test_making, 0, 2);
     tcase_add_test(tests, test_replacing);
     tcase_add_loop_test(tests, test_leaving, 0, 2);
+    tcase_add_test(tests, test_splitting);
     suite_add_tcase(suite, tests);
     return run_suite(suite, CK_FORK);
 }
