@@ -397,25 +397,18 @@ static void body_late(struct member *self, peal_comm *comm)
 
 START_TEST(test_leave)
 {
-    struct member members[RANKS] = {{0}};
+    struct member members[RANKS];
     pthread_barrier_t leaves;
-    peal_id id;
-    peal_meeting *meeting;
-    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &meeting, &id), PEAL_OK);
     ck_assert_int_eq(pthread_barrier_init(&leaves, NULL, RANKS), 0);
-    for (uint32_t r = 0; r < RANKS; r++) {
-        members[r] = (struct member){.rank = r,
-                                     .id = &id,
-                                     .meeting = r ? NULL : meeting,
-                                     .sockets = 2,
-                                     .body = body_late,
-                                     .leaves = &leaves,
-                                     .other = _i && r == 3 ? anew : NULL,
-                                     .late_us = 50000 * r};
-        ck_assert_int_eq(pthread_create(&members[r].thread, NULL, member_main, &members[r]), 0);
-    }
     for (uint32_t r = 0; r < RANKS; r++)
-        (void)pthread_join(members[r].thread, NULL);
+        members[r] = (struct member){.sockets = 2,
+                                     .timeout_ms = PATIENCE_MS,
+                                     .body = body_late,
+                                     .table = four,
+                                     .other = _i && r == 3 ? anew : NULL,
+                                     .leaves = &leaves,
+                                     .late_us = 50000 * r};
+    meet_members(members);
     (void)pthread_barrier_destroy(&leaves);
     for (uint32_t r = 0; r < RANKS; r++) {
         peal_status want = _i && r > 1 ? PEAL_ERR_MISMATCH : PEAL_OK; /* of the other host's two */
