@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ctest: threads */
 /* A resolver that does not answer: deadlines hold all the same, and what was asked of it is given
  * back when it does. This program's own getaddrinfo stands in the place of the system's. */
 #include "clock.h"
@@ -25,20 +26,16 @@ static _Atomic int freed;
 int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
                 struct addrinfo **found)
 {
-    static struct sockaddr_in address;
-    static struct addrinfo one;
+    static struct sockaddr_in address = {.sin_family = AF_INET};
+    static struct addrinfo one = {.ai_family = AF_INET, .ai_addr = (struct sockaddr *)&address};
     (void)name, (void)service;
     if (hints->ai_flags & AI_NUMERICHOST)
         return EAI_NONAME;
     atomic_fetch_add(&asked, 1);
     for (unsigned i = 0; i < MOST_MS && !atomic_load(&answers); i++)
         rt_sleep_us(1000);
-    if (atomic_load(&finds)) {
-        address.sin_family = AF_INET;
-        one.ai_family = AF_INET;
-        one.ai_addr = (struct sockaddr *)&address;
+    if (atomic_load(&finds))
         *found = &one;
-    }
     atomic_fetch_add(&answered, 1);
     return atomic_load(&finds) ? 0 : EAI_AGAIN;
 }
