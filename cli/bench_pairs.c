@@ -10,14 +10,18 @@
 #define SMALL 8u
 #define LARGE (4u << 20)
 #define PAIR_BUDGET_US 10000u
-#define SLOW 1.5 /* times the median */
+#define SLOW 1.5 /* times the median, or the best */
+#define SLOW_ALWAYS 3
+#define SLOW_AT_TIMES 12
 
 struct pair {
     uint32_t from;
     uint32_t to;
-    double small_us;
+    double small_us; /* the best of some bursts, */
     double large_gbs;
-    int slow;    /* bit 0 start-up, bit 1 bandwidth */
+    double usual_us; /* and of all together */
+    double usual_gbs;
+    int slow;    /* bit 0 start-up, bit 1 bandwidth; bits 2 and 3: now and then */
     int code;    /* what came of measuring it */
     char via[8]; /* of launched ranks: how they are connected */
 };
@@ -52,6 +56,11 @@ static int make_pair_table(const struct pairs *p, const peal_fabric *fabric,
     return make_table(p->cli, fabric, &request, &action, NULL, 0, table);
 }
 
+static double gbs(double us)
+{
+    return us > 0 ? LARGE / (us * 1e3) : 0;
+}
+
 static int measure_pair(const struct pairs *p, const peal_fabric *fabric, struct pair *pair)
 {
     const uint32_t group[2] = {pair->from, pair->to};
@@ -78,7 +87,9 @@ static int measure_pair(const struct pairs *p, const peal_fabric *fabric, struct
     int code = crew_run(&crew);
     peal_table_destroy(table);
     pair->small_us = results[0].best_us;
-    pair->large_gbs = results[1].best_us > 0 ? LARGE / (results[1].best_us * 1e3) : 0;
+    pair->usual_us = results[0].mean_us;
+    pair->large_gbs = gbs(results[1].best_us);
+    pair->usual_gbs = gbs(results[1].mean_us);
     return code == EXIT_YES && (results[0].wrong || results[1].wrong) ? EXIT_NO : code;
 }
 
@@ -151,19 +162,23 @@ static void judge(struct pairs *p)
 {
     p->small_us = median(p, 0);
     p->large_gbs = median(p, 1);
-    for (uint32_t i = 0; i < p->count; i++)
-        p->pair[i].slow = (p->pair[i].small_us > SLOW * p->small_us ? 1 : 0) |
-                          (p->pair[i].large_gbs * SLOW < p->large_gbs ? 2 : 0);
+    for (uint32_t i = 0; i < p->count; i++) {
+        struct pair *pair = &p->pair[i];
+        pair->slow = (pair->small_us > SLOW * p->small_us ? 1 : 0) |
+                     (pair->large_gbs * SLOW < p->large_gbs ? 2 : 0) |
+                     (pair->usual_us > SLOW * pair->small_us ? 4 : 0) |
+                     (pair->usual_gbs * SLOW < pair->large_gbs ? 8 : 0);
+    }
 }
 
 /* A rank is slow when most of its pairs are, and not most of all others'. */
-static int is_slow(const struct pairs *p, uint32_t rank)
+static int is_slow(const struct pairs *p, uint32_t rank, int how)
 {
     uint32_t slow = 0, of = 0;
     for (uint32_t i = 0; i < p->count; i++) {
         if (p->pair[i].from != rank && p->pair[i].to != rank)
             continue;
-        slow += p->pair[i].slow != 0;
+        slow += (p->pair[i].slow & how) != 0;
         of++;
     }
     return p->ranks > 2 && 2 * slow > of;
@@ -175,18 +190,29 @@ static void print_pairs(const struct pairs *p, FILE *file)
 {
     fprintf(file, "# each pair by itself, %s; start-up of %u B, bandwidth of %u MiB\n",
             p->model->procs ? "processes" : "threads", SMALL, LARGE >> 20);
-    fputs("#  from     to   start-up us   GB/s\n", file);
+    fputs("#  from     to   start-up us    usual   GB/s  usual\n", file);
     for (uint32_t i = 0; i < p->count; i++) {
         const struct pair *pair = &p->pair[i];
-        fprintf(file, "%7lu %6lu %13.2f %6.2f%s%s%s%s\n", (unsigned long)pair->from,
-                (unsigned long)pair->to, pair->small_us, pair->large_gbs, pair->via[0] ? "  " : "",
-                pair->via, pair->slow & 1 ? "  slow to start" : "",
-                pair->slow & 2 ? "  narrow" : "");
+        fprintf(file, "%7lu %6lu %13.2f %8.2f %6.2f %6.2f%s%s%s%s%s\n", (unsigned long)pair->from,
+                (unsigned long)pair->to, pair->small_us, pair->usual_us, pair->large_gbs,
+                pair->usual_gbs, pair->via[0] ? "  " : "", pair->via,
+                pair->slow & 1 ? "  slow to start" : "", pair->slow & 2 ? "  narrow" : "",
+                pair->slow & SLOW_AT_TIMES ? "  unsteady" : "");
     }
     fprintf(file, "# median %.2f us, %.2f GB/s\n", p->small_us, p->large_gbs);
-    for (uint32_t r = 0; r < p->ranks; r++)
-        if (is_slow(p, r))
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        if (is_slow(p, r, SLOW_ALWAYS))
             fprintf(file, "# rank %lu is slow with most others\n", (unsigned long)r);
+        else if (is_slow(p, r, SLOW_AT_TIMES))
+            fprintf(file, "# rank %lu is slow now and then with most others\n", (unsigned long)r);
+    }
+}
+
+static void json_ranks(const struct pairs *p, json_t *list, int how)
+{
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (is_slow(p, r, how))
+            json_count(json_item(list), "rank", r);
 }
 
 static void json_pairs(const struct pairs *p, const struct output *output)
@@ -202,16 +228,17 @@ static void json_pairs(const struct pairs *p, const struct output *output)
         json_count(item, "from", p->pair[i].from);
         json_count(item, "to", p->pair[i].to);
         json_number(item, "startup_us", p->pair[i].small_us);
+        json_number(item, "startup_usual_us", p->pair[i].usual_us);
         json_number(item, "gbs", p->pair[i].large_gbs);
+        json_number(item, "gbs_usual", p->pair[i].usual_gbs);
         if (p->pair[i].via[0])
             json_text(item, "via", p->pair[i].via);
         json_flag(item, "slow_start", p->pair[i].slow & 1);
         json_flag(item, "narrow", p->pair[i].slow >> 1 & 1);
+        json_flag(item, "unsteady", (p->pair[i].slow & SLOW_AT_TIMES) != 0);
     }
-    list = json_list(root, "slow_ranks");
-    for (uint32_t r = 0; r < p->ranks; r++)
-        if (is_slow(p, r))
-            json_count(json_item(list), "rank", r);
+    json_ranks(p, json_list(root, "slow_ranks"), SLOW_ALWAYS);
+    json_ranks(p, json_list(root, "unsteady_ranks"), SLOW_AT_TIMES);
     json_end(root, output);
 }
 

@@ -8,6 +8,7 @@
 #define PEAL_CLI_CLI_H
 
 #include <peal/peal.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 enum exit_code {
@@ -182,6 +183,13 @@ int read_policy(struct cli *cli, peal_request *request);
 /* The planner went on without the policy: why. */
 void say_fallback(const peal_diag *diag);
 void script_line(void *user, const char *line, size_t bytes); /* of a script, to a FILE */
+
+/* ---- plain.c: what strangers have written, with its control characters shown as \x1b */
+char *plain(const char *text, size_t bytes); /* to be freed */
+/* The text as a whole, but for a newline at its end; its lines, each for itself. */
+void put_plain(FILE *file, const char *format, ...) PEAL_PRINTF(2, 3);
+void put_plain_list(FILE *file, const char *format, va_list args) PEAL_PRINTF(2, 0);
+void put_lines(FILE *file, const char *text, size_t bytes);
 
 /* ---- output (output.c): a file appears whole or not at all */
 struct output {

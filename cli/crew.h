@@ -60,6 +60,7 @@ struct result {
     int done;
     double median_us; /* a call, by the slowest rank */
     double best_us;
+    double mean_us;
     uint64_t calls;                   /* measured */
     uint64_t wrong;                   /* elements, over all ranks */
     double overlap_us[OVERLAP_TIMES]; /* medians, by the slowest rank */

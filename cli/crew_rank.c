@@ -207,18 +207,21 @@ static void sum_up(const struct self *self)
     struct yard *yard = self->yard;
     struct result *result = &yard->results[self->number];
     uint32_t rounds = rounds_of(self);
+    double sum = 0;
     for (uint32_t r = 0; r < rounds; r++) {
         double slowest = 0;
         for (uint32_t k = 0; k < yard->ranks; k++)
             if (yard->times[r * yard->ranks + k] > slowest)
                 slowest = yard->times[r * yard->ranks + k];
         yard->times[r] = slowest; /* never ahead of what is read */
+        sum += slowest;
     }
     if (job->beside)
         self_overlap_sum(self, result);
     qsort(yard->times, rounds, sizeof *yard->times, by_value);
     result->best_us = yard->times[0];
     result->median_us = yard->times[rounds / 2];
+    result->mean_us = sum / rounds;
     unsigned calls = job->budget_us ? atomic_load(&yard->iterations) : job->calls;
     result->calls = (uint64_t)calls * rounds;
     result->wrong = atomic_load_explicit(&yard->wrong, memory_order_relaxed);

@@ -14,7 +14,7 @@ const char *link_word(uint32_t index)
 
 static int refuse(const char *path, uint32_t row, const char *what)
 {
-    fprintf(stderr, "%s:1: error: row %lu: %s\n", path, (unsigned long)row, what);
+    put_plain(stderr, "%s:1: error: row %lu: %s\n", path, (unsigned long)row, what);
     return EXIT_INPUT;
 }
 
@@ -57,7 +57,7 @@ static int add_json(const char *path, const char *data, size_t bytes, peal_measu
     json_error_t error;
     json_t *root = json_loadb(data, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!root) {
-        fprintf(stderr, "%s:%d:%d: error: %s\n", path, error.line, error.column, error.text);
+        put_plain(stderr, "%s:%d:%d: error: %s\n", path, error.line, error.column, error.text);
         return EXIT_INPUT;
     }
     const json_t *rows = json_object_get(root, "rows"), *schema = json_object_get(root, "schema");
@@ -68,7 +68,8 @@ static int add_json(const char *path, const char *data, size_t bytes, peal_measu
              strcmp(json_string_value(schema), "peal.bench/1") == 0)
         code = add_rows(root, path, measured);
     else
-        fprintf(stderr, "%s:1: error: JSON that is neither peal.bench/1 nor of nccl-tests\n", path);
+        put_plain(stderr, "%s:1: error: JSON that is neither peal.bench/1 nor of nccl-tests\n",
+                  path);
     json_decref(root);
     return code;
 }

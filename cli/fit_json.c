@@ -32,8 +32,8 @@ static int put_rows(const json_t *results, const char *path, FILE *text)
         const json_t *row = json_array_get(results, i), *size = json_object_get(row, "size");
         const json_t *time = time_of(row);
         if (!json_is_integer(size) || json_integer_value(size) < 0 || !json_is_number(time)) {
-            fprintf(stderr, "%s:1: error: result %lu: no size, or no time\n", path,
-                    (unsigned long)i);
+            put_plain(stderr, "%s:1: error: result %lu: no size, or no time\n", path,
+                      (unsigned long)i);
             return EXIT_INPUT;
         }
         fprintf(text, "%lld %.6f\n", (long long)json_integer_value(size), json_number_value(time));

@@ -12,10 +12,7 @@ static void push(struct grid *grid, const char *text, size_t length)
         grid->room = grid->room ? 2 * grid->room : 64;
         grid->cell = need(realloc(grid->cell, grid->room * sizeof *grid->cell));
     }
-    char *copy = need(malloc(length + 1));
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    grid->cell[grid->cells++] = copy;
+    grid->cell[grid->cells++] = plain(text, length);
 }
 
 void grid_begin(struct grid *grid, const char *heading)

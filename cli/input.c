@@ -11,7 +11,7 @@
 
 static int cannot_read(const char *path)
 {
-    fprintf(stderr, "%s: error: cannot be read: %s\n", path, strerror(errno));
+    put_plain(stderr, "%s: error: cannot be read: %s\n", path, strerror(errno));
     return EXIT_INPUT;
 }
 
@@ -77,8 +77,8 @@ static void say_warnings(const struct cli *cli, const peal_fabric *fabric)
     for (uint32_t i = 0; i < info.notes; i++) {
         peal_note_info note = {.size = sizeof note};
         if (peal_fabric_note(fabric, i, &note) == PEAL_OK && note.warning)
-            fprintf(stderr, "%s:%lu: warning: %s\n", note.path ? note.path : info.name,
-                    (unsigned long)note.line, note.text);
+            put_plain(stderr, "%s:%lu: warning: %s\n", note.path ? note.path : info.name,
+                      (unsigned long)note.line, note.text);
     }
 }
 
@@ -119,7 +119,7 @@ static int parse_any(struct cli *cli, const char *path, const char *data, size_t
     const char *name = piped ? "standard input" : path;
     if (is_plan(data, bytes) || is_text(data, bytes)) {
         if (!table_out) {
-            fprintf(stderr, "%s: error: a plan, where a topology is needed\n", name);
+            put_plain(stderr, "%s: error: a plan, where a topology is needed\n", name);
             return EXIT_INPUT;
         }
         peal_status status =

@@ -7,7 +7,7 @@
 void script_line(void *user, const char *line, size_t bytes)
 {
     FILE *file = user;
-    (void)fwrite(line, 1, bytes, file);
+    put_lines(file, line, bytes);
     (void)fputc('\n', file);
 }
 

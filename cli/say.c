@@ -31,7 +31,7 @@ static void say_list(enum say kind, const char *format, va_list args)
     (void)fflush(stdout);
     fputs("peal: ", stderr);
     put_kind(kind);
-    (void)vfprintf(stderr, format, args);
+    put_plain_list(stderr, format, args);
     fputc('\n', stderr);
 }
 
@@ -81,14 +81,14 @@ int say_diag(peal_status status, const peal_diag *diag)
         return code_of(status);
     }
     (void)fflush(stdout);
-    fprintf(stderr, "%s:", diag->path);
+    put_plain(stderr, "%s:", diag->path);
     if (diag->line)
         fprintf(stderr, "%lu:", (unsigned long)diag->line);
     if (diag->line && diag->column)
         fprintf(stderr, "%lu:", (unsigned long)diag->column);
     fputc(' ', stderr);
     put_kind(SAY_ERROR);
-    fprintf(stderr, "%s\n", text);
+    put_plain(stderr, "%s\n", text);
     return code_of(status);
 }
 

@@ -40,7 +40,7 @@ static int fit_some(const struct fit_job *job, struct fitted *s, const peal_poin
         peal_fit_points(job->cli->ctx, point, count, job->segments, &diag, &s->fit);
     if (status == PEAL_OK || status == PEAL_ERR_MEMORY)
         return say_diag(status, &diag);
-    fprintf(stderr, "%s:%lu: error: %s\n", s->info.name, (unsigned long)s->info.line, diag.text);
+    put_plain(stderr, "%s:%lu: error: %s\n", s->info.name, (unsigned long)s->info.line, diag.text);
     return EXIT_INPUT;
 }
 

@@ -84,10 +84,10 @@ void lint_free(struct lint *lint)
 
 static void print_finding(const struct finding *f, FILE *file)
 {
-    fputs(f->where, file);
+    put_plain(file, "%s", f->where);
     if (f->line)
         fprintf(file, ":%lu", (unsigned long)f->line);
-    fprintf(file, ": %s: %s: %s", lint_level_name(f->level), lint_rule_name(f->rule), f->text);
+    put_plain(file, ": %s: %s: %s", lint_level_name(f->level), lint_rule_name(f->rule), f->text);
     if (f->times > 1)
         fprintf(file, " (%lu times)", (unsigned long)f->times);
     fputc('\n', file);

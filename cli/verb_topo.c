@@ -24,12 +24,12 @@ static const char *maybe(int32_t number, char *text)
 
 static void print_head(const peal_fabric_info *info, const char *path, FILE *file)
 {
-    fprintf(file, "%s: %s, %lu rank%s, %lu host%s, %lu NUMA node%s, %lu NIC%s, %lu links\n",
-            info->name && info->name[0] ? info->name : path, info->dialect,
-            (unsigned long)info->ranks, info->ranks == 1 ? "" : "s", (unsigned long)info->hosts,
-            info->hosts == 1 ? "" : "s", (unsigned long)info->numa_nodes,
-            info->numa_nodes == 1 ? "" : "s", (unsigned long)info->nics, info->nics == 1 ? "" : "s",
-            (unsigned long)info->links);
+    put_plain(file, "%s: %s, %lu rank%s, %lu host%s, %lu NUMA node%s, %lu NIC%s, %lu links\n",
+              info->name && info->name[0] ? info->name : path, info->dialect,
+              (unsigned long)info->ranks, info->ranks == 1 ? "" : "s", (unsigned long)info->hosts,
+              info->hosts == 1 ? "" : "s", (unsigned long)info->numa_nodes,
+              info->numa_nodes == 1 ? "" : "s", (unsigned long)info->nics,
+              info->nics == 1 ? "" : "s", (unsigned long)info->links);
 }
 
 static void print_more(uint32_t count, const char *what, FILE *file)
@@ -206,10 +206,10 @@ static void print_notes(const peal_fabric *fabric, const peal_fabric_info *info,
             peal_note_info note = {.size = sizeof note};
             if (peal_fabric_note(fabric, i, &note) != PEAL_OK || note.warning != warning)
                 continue;
-            fprintf(file, "%s:", note.path && note.path[0] ? note.path : info->name);
+            put_plain(file, "%s:", note.path && note.path[0] ? note.path : info->name);
             if (note.line)
                 fprintf(file, "%lu:", (unsigned long)note.line);
-            fprintf(file, " %s: %s\n", warning ? "warning" : "note", note.text);
+            put_plain(file, " %s: %s\n", warning ? "warning" : "note", note.text);
         }
     }
 }

@@ -24,7 +24,7 @@ static void on_finding(void *user, const peal_finding *finding)
         print_place(file, "rank", finding->rank);
         print_place(file, "lane", finding->lane);
         print_place(file, "step", finding->step);
-        fprintf(file, ": %s: %s\n", finding->kind, finding->text);
+        put_plain(file, ": %s: %s\n", finding->kind, finding->text);
         return;
     }
     json_t *item = json_item(found->list);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text form, read back. Line ends mean no more than other blanks: what something is
- * follows from its first word. Every form error is reported at the step that has it.
+ * follows from its first word. Every form error is reported at the step or setting that has it.
  */
 #include "asm.h"
 
@@ -9,7 +9,7 @@
 
 #define RANK_TEXT_BYTES 6u /* "rank 0": the least that declares one */
 
-/* Where each rank and step of the plan at hand was written, for form errors. */
+/* Where each rank, step or setting of the plan at hand was written, for form errors. */
 struct asm_places {
     uint32_t *at;
     uint32_t capacity;
@@ -24,7 +24,8 @@ struct assembler {
     struct peal_plan *plan;  /* at hand */
     struct asm_places steps; /* of all its ranks, in order */
     struct asm_places ranks;
-    struct asm_places places; /* of the plans */
+    struct asm_places parts[PLAN_PARTS]; /* the settings */
+    struct asm_places places;            /* of the plans */
     size_t plan_at;
     uint32_t rank;
     uint32_t seen; /* settings of the plan or rank, as bits */
@@ -596,6 +597,16 @@ enum setting {
 static const char *const setting_words[] = {
     "algorithm", "detail",     "channels", "predicted_ps", "bound_ps", "origin", "tile", "ahead",
     "chunks",    "semaphores", "region",   "link",         "pair",     "block",  "rank"};
+static const uint8_t parts[] = {[SET_ALGORITHM] = PLAN_PART_ALGORITHM,
+                                [SET_DETAIL] = PLAN_PART_DETAIL,
+                                [SET_TILE] = PLAN_PART_TILE,
+                                [SET_CHUNKS] = PLAN_PART_CHUNKS,
+                                [SET_SEMAPHORES] = PLAN_PART_SEMAPHORES,
+                                [SET_REGION] = PLAN_PART_REGION,
+                                [SET_LINK] = PLAN_PART_LINK,
+                                [SET_PAIR] = PLAN_PART_PAIR,
+                                [SET_BLOCK] = PLAN_PART_BLOCK,
+                                [SET_RANK] = PLAN_PART_HEAD};
 static const struct asm_choice settings = {"a setting of the plan, or rank", setting_words,
                                            COUNT(setting_words)};
 
@@ -675,9 +686,11 @@ static peal_status read_settings(struct assembler *as)
     struct asm_source *in = &as->in;
     as->seen = 0;
     while (!peal_asm_word_is(peal_asm_peek(in), "rank")) {
-        size_t at = in->at;
+        size_t at = peal_asm_skip(in);
         uint32_t setting = 0;
         PEAL_TRY(peal_asm_choose(in, &settings, &setting));
+        if (parts[setting] != PLAN_PART_HEAD)
+            PEAL_TRY(remember(as, &as->parts[parts[setting]], at));
         if (setting != SET_REGION && setting != SET_LINK && setting != SET_PAIR &&
             setting != SET_BLOCK)
             PEAL_TRY(once(as, at, 1u << setting));
@@ -694,8 +707,9 @@ static peal_status read_settings(struct assembler *as)
 /* Where the form error was written. */
 static size_t place_in_text(const struct assembler *as, const struct plan_place *place)
 {
+    const struct asm_places *part = &as->parts[place->part];
     if (place->rank < 0)
-        return as->plan_at;
+        return place->index < part->count ? part->at[place->index] : as->plan_at;
     uint32_t first = peal_plan_first(as->plan);
     if (place->step < 0)
         return as->ranks.at[place->rank - first];
@@ -761,6 +775,8 @@ static peal_status read_plan(struct assembler *as)
 {
     as->steps.count = 0;
     as->ranks.count = 0;
+    for (uint32_t i = 0; i < PLAN_PARTS; i++)
+        as->parts[i].count = 0;
     PEAL_TRY(begin_plan(as));
     PEAL_TRY(read_settings(as));
     uint32_t end = peal_plan_end(as->plan);
@@ -833,6 +849,8 @@ static void release(struct assembler *as)
     peal_free(ctx, as->plans, as->plans_capacity * sizeof(struct peal_plan *));
     peal_free(ctx, as->steps.at, as->steps.capacity * sizeof *as->steps.at);
     peal_free(ctx, as->ranks.at, as->ranks.capacity * sizeof *as->ranks.at);
+    for (uint32_t i = 0; i < PLAN_PARTS; i++)
+        peal_free(ctx, as->parts[i].at, as->parts[i].capacity * sizeof *as->parts[i].at);
     peal_free(ctx, as->places.at, as->places.capacity * sizeof *as->places.at);
 }
 

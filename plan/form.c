@@ -504,12 +504,20 @@ static peal_status check_rank(struct form *form, const struct plan_rank *rank, u
 
 /* ---- the plan as a whole */
 
-static peal_status check_regions(const struct form *form)
+/* What follows is about this. */
+static void turn_to(struct form *form, enum plan_part part, uint32_t index)
+{
+    form->place.part = part;
+    form->place.index = index;
+}
+
+static peal_status check_regions(struct form *form)
 {
     const struct peal_plan *plan = form->plan;
     PEAL_TRY(check_below(form, "the number of regions", plan->nregions, PLAN_REGIONS_MAX + 1));
     for (uint32_t i = 0; i < plan->nregions; i++) {
         const struct plan_region *region = &plan->regions[i];
+        turn_to(form, PLAN_PART_REGION, i);
         if (region->buffer != PLAN_BUF_SCRATCH && region->buffer != PLAN_BUF_PACKET)
             return wrong(form, "a region is neither scratch nor packet");
         PEAL_TRY(check_below(form, "a region's wire format", region->wire, PLAN_WIRE_COUNT));
@@ -525,11 +533,12 @@ static peal_status check_regions(const struct form *form)
     return PEAL_OK;
 }
 
-static peal_status check_links(const struct form *form)
+static peal_status check_links(struct form *form)
 {
     const struct peal_plan *plan = form->plan;
     for (uint32_t i = 0; i < form->nlinks; i++) {
         const struct plan_link *link = &form->links[i];
+        turn_to(form, PLAN_PART_LINK, i);
         PEAL_TRY(check_below(form, "a link's rank", link->from, plan->nranks));
         PEAL_TRY(check_below(form, "a link's rank", link->to, plan->nranks));
         PEAL_TRY(check_below(form, "a link's class", link->link_class, PEAL_LINK_CLASS_COUNT));
@@ -543,10 +552,11 @@ static peal_status check_links(const struct form *form)
     return PEAL_OK;
 }
 
-static peal_status check_weights(const struct form *form)
+static peal_status check_weights(struct form *form)
 {
     const struct peal_plan *plan = form->plan;
     uint64_t sum = 0;
+    turn_to(form, PLAN_PART_CHUNKS, 0);
     for (uint32_t i = 0; plan->weights && i < plan->nchunks; i++) {
         if (plan->weights[i] == 0)
             return wrong(form, "a chunk's weight is at least 1");
@@ -555,26 +565,29 @@ static peal_status check_weights(const struct form *form)
     return check_below(form, "the sum of the weights", sum, 1ull << 32);
 }
 
-static peal_status check_sizes(const struct form *form)
+static peal_status check_sizes(struct form *form)
 {
     const struct peal_plan *plan = form->plan;
     PEAL_TRY(check_below(form, "max bytes", plan->max_bytes, 1ull << 63));
     if (plan->min_bytes > plan->max_bytes)
         return wrong(form, "min bytes is larger than max bytes");
+    turn_to(form, PLAN_PART_CHUNKS, 0);
     if (plan->nchunks == 0)
         return wrong(form, "a plan has at least one chunk");
     if (plan->nchunks % peal_plan_blocks(plan))
         return wrong(form, "the chunks are not equally many for each block of the message");
     PEAL_TRY(check_below(form, "the number of chunks", plan->nchunks, PLAN_CHUNKS_MAX + 1));
+    turn_to(form, PLAN_PART_TILE, 0);
     if (plan->tile_bytes % PLAN_ALIGN)
         return wrong(form, "tile is not a multiple of 128 bytes");
     if (plan->tile_bytes && plan->max_bytes / plan->tile_bytes >= PLAN_TRIPS_MAX)
         return wrong(form, "max bytes is more than 2^31 tiles");
+    turn_to(form, PLAN_PART_SEMAPHORES, 0);
     return check_below(form, "the number of semaphores", plan->nsems, PLAN_SEMS_MAX + 1);
 }
 
 /* Root and peer, where the collective has them, and 0 where not: one encoding for each plan. */
-static peal_status check_ends(const struct form *form)
+static peal_status check_ends(struct form *form)
 {
     const struct peal_plan *plan = form->plan;
     int rooted = peal_plan_collective(plan->collective)->rooted;
@@ -588,8 +601,11 @@ static peal_status check_ends(const struct form *form)
     if (plan->collective == PEAL_SENDRECV && plan->root == plan->peer && !plan->npairs)
         return wrong(form, "a rank sends to itself");
     PEAL_TRY(check_below(form, "the number of pairs", plan->npairs, PLAN_PAIRS_MAX + 1));
-    for (size_t i = 0; i < 2 * (size_t)plan->npairs; i++)
+    for (uint32_t i = 0; i < 2 * plan->npairs; i++) {
+        turn_to(form, PLAN_PART_PAIR, i / 2);
         PEAL_TRY(check_below(form, "a pair's rank", plan->pairs[i], plan->nranks));
+    }
+    turn_to(form, PLAN_PART_HEAD, 0);
     return PEAL_OK;
 }
 
@@ -605,7 +621,7 @@ static peal_status check_list(const struct form *form, const uint32_t *ranks, ui
     return PEAL_OK;
 }
 
-static peal_status check_blocks(const struct form *form)
+static peal_status check_blocks(struct form *form)
 {
     const struct peal_plan *plan = form->plan;
     if ((plan->nblocks != 0) != (plan->collective == PEAL_CUSTOM))
@@ -613,13 +629,14 @@ static peal_status check_blocks(const struct form *form)
     PEAL_TRY(check_below(form, "the number of blocks", plan->nblocks, PLAN_PAIRS_MAX + 1));
     for (uint32_t i = 0; i < plan->nblocks; i++) {
         struct peal_block block = peal_plan_block(plan, i);
+        turn_to(form, PLAN_PART_BLOCK, i);
         PEAL_TRY(check_list(form, block.from, block.nfrom));
         PEAL_TRY(check_list(form, block.to, block.nto));
     }
     return PEAL_OK;
 }
 
-static peal_status check_plan(const struct form *form)
+static peal_status check_plan(struct form *form)
 {
     const struct peal_plan *plan = form->plan;
     PEAL_TRY(check_below(form, "collective", plan->collective, PEAL_COLLECTIVE_COUNT));
@@ -628,24 +645,30 @@ static peal_status check_plan(const struct form *form)
     PEAL_TRY(check_below(form, "the number of ranks", plan->nranks, PLAN_RANKS_MAX + 1));
     PEAL_TRY(check_ends(form));
     PEAL_TRY(check_blocks(form));
+    turn_to(form, PLAN_PART_ALGORITHM, 0);
     if (!algorithm_ok(plan->algorithm, sizeof plan->algorithm))
         return wrong(form, "algorithm is 1 to 63 of a-z, 0-9 and -");
+    turn_to(form, PLAN_PART_DETAIL, 0);
     if (!text_ok(plan->detail, sizeof plan->detail))
         return wrong(form, "detail is printable ASCII without quotes, of at most 127 bytes");
+    turn_to(form, PLAN_PART_HEAD, 0);
     PEAL_TRY(check_sizes(form));
     PEAL_TRY(check_weights(form));
     return check_regions(form);
 }
 
 /* A slice knows itself by its origin, and no link that is not its rank's. */
-static peal_status check_sliced(const struct form *form)
+static peal_status check_sliced(struct form *form)
 {
     const struct peal_plan *plan = form->plan;
+    turn_to(form, PLAN_PART_HEAD, 0);
     if (!plan->origin.low && !plan->origin.high)
         return wrong(form, "a slice has to state the origin of its plan");
-    for (uint32_t i = 0; i < form->nlinks; i++)
+    for (uint32_t i = 0; i < form->nlinks; i++) {
+        turn_to(form, PLAN_PART_LINK, i);
         if (form->links[i].from != plan->slice_rank && form->links[i].to != plan->slice_rank)
             return wrong(form, "a link of a slice has no end at its rank");
+    }
     return PEAL_OK;
 }
 
@@ -674,7 +697,7 @@ peal_status peal_plan_check_form(struct peal_plan *plan, const char *path, struc
                         .nlinks = plan->nlinks,
                         .path = path,
                         .diag = diag,
-                        .place = {-1, -1, -1}};
+                        .place = {.rank = -1, .lane = -1, .step = -1}};
     peal_status status = check_plan(&form);
     if (status == PEAL_OK)
         status = check_links(&form);
@@ -691,7 +714,7 @@ peal_status peal_plan_check_form(struct peal_plan *plan, const char *path, struc
 
 peal_status peal_plan_check_head(const struct peal_plan *head, peal_diag *diag)
 {
-    struct form form = {.plan = head, .diag = diag, .place = {-1, -1, -1}};
+    struct form form = {.plan = head, .diag = diag, .place = {.rank = -1, .lane = -1, .step = -1}};
     return check_plan(&form);
 }
 
@@ -702,7 +725,7 @@ peal_status peal_plan_check_slice(const struct peal_plan *head, uint32_t rank,
                         .links = slice->links,
                         .nlinks = slice->nlinks,
                         .diag = diag,
-                        .place = {-1, -1, -1}};
+                        .place = {.rank = -1, .lane = -1, .step = -1}};
     PEAL_TRY(check_links(&form));
     return check_rank(&form, &slice->program, rank);
 }

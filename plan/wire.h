@@ -40,12 +40,29 @@
 #define WIRE_REMOTE 0x04u /* a link follows, which tells the rank */
 #define WIRE_OWN 0x08u    /* in, out: index is the step's chunk and not written */
 
+/* What of a plan is meant, but for its ranks. */
+enum plan_part {
+    PLAN_PART_HEAD,
+    PLAN_PART_ALGORITHM,
+    PLAN_PART_DETAIL,
+    PLAN_PART_TILE,
+    PLAN_PART_CHUNKS, /* and their weights */
+    PLAN_PART_SEMAPHORES,
+    PLAN_PART_REGION,
+    PLAN_PART_LINK,
+    PLAN_PART_PAIR,
+    PLAN_PART_BLOCK,
+    PLAN_PARTS
+};
+
 /* Where in a plan something is; -1: none is meant. step counts from the start of the
  * rank's steps. */
 struct plan_place {
     int64_t rank;
     int64_t lane;
     int64_t step;
+    enum plan_part part; /* where rank is -1 */
+    uint32_t index;      /* of its kind */
 };
 
 /* Checks the form and makes plan->prefix; *place (may be NULL) says where it is wrong, path what

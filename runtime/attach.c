@@ -67,16 +67,13 @@ static int reaches(const struct peal_comm *comm, uint32_t rank)
            read == 0x9e3779b97f4a7c15u * (rank + 1ull);
 }
 
-static peal_status hear(struct peal_comm *comm, uint32_t rank, uint64_t deadline, peal_diag *diag)
+static peal_status hear(struct peal_comm *comm, uint32_t rank, struct rt_vigil *vigil,
+                        peal_diag *diag)
 {
     struct rt_board *board = rt_board(comm->base, &comm->layout, rank);
     uint32_t answer;
     while (!(answer = atomic_load_explicit(&board->reaches, memory_order_acquire))) {
-        if (rt_world_failed(comm))
-            return rt_failure(comm, diag);
-        if (rt_now_ns() > deadline)
-            return peal_fail(diag, PEAL_ERR_TIMEOUT, "rank %u did not join within %u ms", rank,
-                             comm->timeout_ms);
+        PEAL_TRY(rt_vigil_look(comm, vigil, rank, diag));
         rt_sleep_us(20);
     }
     comm->attaches &= answer == 1;
@@ -94,7 +91,7 @@ peal_status rt_attach_buffer(struct peal_comm *comm, peal_diag *diag)
     return comm->bounce ? PEAL_OK : peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
 }
 
-peal_status rt_attach_agree(struct peal_comm *comm, uint64_t deadline, peal_diag *diag)
+peal_status rt_attach_agree(struct peal_comm *comm, struct rt_vigil *vigil, peal_diag *diag)
 {
     uint32_t answer = 1;
     for (uint32_t r = 0; r < comm->nranks && answer == 1; r++)
@@ -105,7 +102,7 @@ peal_status rt_attach_agree(struct peal_comm *comm, uint64_t deadline, peal_diag
     atomic_store_explicit(&comm->board->reaches, answer, memory_order_release);
     comm->attaches = 1;
     for (uint32_t r = 0; r < comm->nranks; r++)
-        PEAL_TRY(hear(comm, r, deadline, diag));
+        PEAL_TRY(hear(comm, r, vigil, diag));
     return PEAL_OK;
 }
 

@@ -177,15 +177,18 @@ static uint32_t oldest(const struct auth_gate *gate)
 }
 
 /* Bounded, so that those who knock without end do not keep the others waiting. Where there are no
- * files left, strangers make room too; without any, waiting would change nothing. */
+ * files left, strangers make room too; without any, waiting would change nothing. Until there is
+ * room nobody listens for a knock: it would be heard all the time. */
 static peal_status let_in(struct auth_gate *gate, uint64_t now)
 {
     for (uint32_t i = 0; i < AUTH_GUESTS; i++) {
         int fd = sock_accept(gate->listener);
+        gate->full = fd == SOCK_NO_MORE;
         if (fd == SOCK_NO_MORE && gate->guests == 0)
             return PEAL_ERR_IO;
         if (fd == SOCK_NO_MORE && now - gate->guest[oldest(gate)].since > STARVED_NS) {
             gate->refused++;
+            gate->full = 0;
             drop(gate, oldest(gate));
         }
         if (fd < 0)
@@ -249,7 +252,7 @@ peal_status auth_gate_next(struct auth_gate *gate, struct sock_wait wait, int *f
                            struct auth_claim *claim)
 {
     for (;;) {
-        struct pollfd polled[AUTH_GUESTS + 1] = {{.fd = gate->listener, .events = POLLIN}};
+        struct pollfd polled[AUTH_GUESTS + 1];
         uint64_t now = rt_now_ns();
         PEAL_TRY(let_in(gate, now));
         if (hear_all(gate, now, fd, claim))
@@ -258,6 +261,7 @@ peal_status auth_gate_next(struct auth_gate *gate, struct sock_wait wait, int *f
             return PEAL_ERR_ABORTED;
         if (now > wait.deadline)
             return PEAL_ERR_TIMEOUT;
+        polled[0] = (struct pollfd){.fd = gate->full ? -1 : gate->listener, .events = POLLIN};
         for (uint32_t i = 0; i < gate->guests; i++)
             polled[i + 1] = (struct pollfd){.fd = gate->guest[i].fd, .events = POLLIN};
         (void)poll(polled, gate->guests + 1, SLICE_MS);

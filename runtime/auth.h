@@ -61,6 +61,7 @@ struct auth_gate {
     struct auth_key key;
     uint32_t guests;
     uint64_t refused; /* strangers turned away */
+    int full;         /* this process may open no more files: those who knock have to wait */
     struct auth_guest guest[AUTH_GUESTS];
 };
 void auth_gate_open(struct auth_gate *gate, int listener, const struct auth_key *key);

@@ -176,6 +176,10 @@ static void receive(struct reception *r, struct rt_job *job, int fd, const struc
                            ident.rank, job->nranks);
     if (status == PEAL_OK)
         (void)forget(r, job, ident.rank);
+    if (status == PEAL_OK && r->status != PEAL_OK) {
+        status = r->status;
+        why = r->why;
+    }
     if (status == PEAL_OK && job->star[ident.rank] >= 0)
         status = peal_fail(&why, PEAL_ERR_MISMATCH, "two come as rank %u, on %s and on %s",
                            ident.rank, job->idents[ident.rank].host, ident.host);
@@ -272,7 +276,7 @@ static peal_status receive_all(struct rt_job *job, struct reception *r)
     return r->status;
 }
 
-static peal_status meet_as_root(struct rt_job *job, peal_diag *diag)
+static peal_status meet_as_root(struct rt_job *job, const peal_diag *refusal, peal_diag *diag)
 {
     struct rt_verdict verdict;
     struct reception *r = peal_calloc(job->ctx, 1, sizeof *r);
@@ -280,7 +284,11 @@ static peal_status meet_as_root(struct rt_job *job, peal_diag *diag)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     r->why = (peal_diag)PEAL_DIAG_INIT;
     r->status = auth_random(job->world, sizeof job->world, &r->why);
-    if (r->status == PEAL_OK)
+    if (r->status == PEAL_OK && refusal) {
+        r->why = *refusal;
+        note(r, job, refusal->status);
+    }
+    if (r->status == PEAL_OK || refusal)
         r->status = receive_all(job, r);
     sock_close(&job->door);
     rt_verdict_set(&verdict, r->status, &r->why);
@@ -378,7 +386,7 @@ static peal_status open_listener(struct rt_job *job, const struct job_plan *plan
     PEAL_TRY(sock_own(job->listener >= 0 ? job->listener : job->star[0], &met, diag));
     job->addr = met;
     if (plan->interface)
-        PEAL_TRY(sock_interface(plan->interface, met.family, &job->addr, diag));
+        PEAL_TRY(sock_interface(plan->interface, met.family, job->wait, &job->addr, diag));
     if (job->listener >= 0 && sock_same_host(&met, &job->addr)) {
         job->addr.port = met.port;
         return PEAL_OK;
@@ -396,7 +404,7 @@ static peal_status meet(struct rt_job *job, const struct job_plan *plan, const p
         PEAL_TRY(find_root(job, plan, diag));
     PEAL_TRY(open_listener(job, plan, diag));
     PEAL_TRY(describe(job, plan, table, &job->idents[job->rank], diag));
-    return job->rank == 0 ? meet_as_root(job, diag) : meet_root(job, diag);
+    return job->rank == 0 ? meet_as_root(job, plan->refusal, diag) : meet_root(job, diag);
 }
 
 /* ---- */
@@ -409,7 +417,8 @@ static peal_status fill(struct rt_job *job, const struct job_plan *plan)
     job->timeout_ms = plan->timeout_ms;
     peal_copy_text(job->rdma, sizeof job->rdma, plan->rdma ? plan->rdma : "");
     job->listener = plan->listener;
-    job->door = -1;
+    job->lent = plan->lent;
+    job->spare = job->door = -1;
     job->wait.cancel = plan->cancel;
     job->came = plan->came;
     job->restarts = plan->restarts;
@@ -431,7 +440,7 @@ peal_status rt_job_make(peal_ctx *ctx, const struct job_plan *plan, const peal_t
 {
     struct rt_job *job = peal_calloc(ctx, 1, sizeof *job);
     if (!job) {
-        int listener = plan->listener;
+        int listener = plan->lent ? -1 : plan->listener;
         sock_close(&listener);
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");
     }
@@ -449,6 +458,7 @@ peal_status rt_job_make(peal_ctx *ctx, const struct job_plan *plan, const peal_t
         rt_job_free(job);
         return status;
     }
+    job->spare = sock_share(job->listener);
     *job_out = job;
     return PEAL_OK;
 }
@@ -460,7 +470,9 @@ void rt_job_free(struct rt_job *job)
     rt_far_free(job->far);
     for (uint32_t r = 0; job->star && r < job->nranks; r++)
         sock_close(&job->star[r]);
-    sock_close(&job->listener);
+    if (!job->lent)
+        sock_close(&job->listener);
+    sock_close(&job->spare);
     sock_close(&job->door);
     peal_free(job->ctx, job->star, job->nranks * sizeof *job->star);
     peal_free(job->ctx, job->idents, job->nranks * sizeof *job->idents);

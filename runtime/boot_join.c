@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "far.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -30,10 +31,11 @@ peal_status peal_meeting_open(peal_ctx *ctx, const char *address, uint32_t port,
                               peal_meeting **meeting_out, peal_id *id_out)
 {
     struct id_content content = {.root = {.family = 4, .ip = {127, 0, 0, 1}}};
+    const struct sock_wait wait = {rt_now_ns() + DEFAULT_TIMEOUT_MS * 1000000ull, NULL};
     if (!ctx || !meeting_out || !id_out || port > 65535)
         return peal_fail(diag, PEAL_ERR_ARG, "a meeting needs a context and a port up to 65535");
     if (address)
-        PEAL_TRY(sock_interface(address, 0, &content.root, diag));
+        PEAL_TRY(sock_interface(address, 0, wait, &content.root, diag));
     if (sock_is_any(&content.root))
         return peal_fail(diag, PEAL_ERR_ARG,
                          "%s is every interface, and leads nobody here: an id names one of them",
@@ -116,6 +118,12 @@ static peal_status by_id(struct rt_ask *ask, int lent, peal_diag *diag)
     return PEAL_OK;
 }
 
+/* Of the meeting, also before there is one. */
+static struct sock_wait patience(const struct rt_ask *ask)
+{
+    return (struct sock_wait){ask->plan.deadline, ask->plan.cancel};
+}
+
 /* The first address of rank 0's that this host has. */
 static const struct sock_addr *here(const struct rt_ask *ask)
 {
@@ -153,7 +161,7 @@ static peal_status listen_as_root(struct rt_ask *ask, peal_diag *diag)
     const struct sock_addr *at = here(ask);
     struct sock_addr addr;
     if (ask->params.interface && (!at || sock_is_loopback(at))) {
-        PEAL_TRY(sock_interface(ask->params.interface, 0, &addr, diag));
+        PEAL_TRY(sock_interface(ask->params.interface, 0, patience(ask), &addr, diag));
         addr.port = (uint16_t)ask->params.port;
     } else if (at) {
         addr = *at;
@@ -173,7 +181,7 @@ static void look_there_too(struct rt_ask *ask)
     struct sock_addr *more = &ask->roots[ask->plan.nroots];
     if (!ask->params.interface || !at || !sock_is_loopback(at) ||
         ask->plan.nroots == JOB_ROOTS_MAX ||
-        sock_interface(ask->params.interface, 0, more, NULL) != PEAL_OK)
+        sock_interface(ask->params.interface, 0, patience(ask), more, NULL) != PEAL_OK)
         return;
     more->port = (uint16_t)ask->params.port;
     ask->plan.nroots++;
@@ -185,18 +193,23 @@ static peal_status find_address(struct rt_ask *ask, peal_diag *diag)
     const peal_join_params *p = &ask->params;
     const _Atomic uint32_t *cancel = ask->plan.cancel;
     ask->plan.deadline = rt_now_ns() + (uint64_t)p->timeout_ms * 1000000u;
-    for (;;) {
-        peal_diag why = PEAL_DIAG_INIT;
-        peal_status status = sock_resolve(p->address, (uint16_t)p->port, ask->roots, JOB_ROOTS_MAX,
-                                          &ask->plan.nroots, &why);
+    ask->plan.nroots = JOB_ROOTS_MAX;
+    peal_diag why = PEAL_DIAG_INIT;
+    for (int answered = 0;;) {
+        peal_diag now = PEAL_DIAG_INIT;
+        peal_status status = sock_resolve(p->address, (uint16_t)p->port, patience(ask), ask->roots,
+                                          &ask->plan.nroots, &now);
+        why = status == PEAL_AGAIN || !answered ? now : why;
+        answered |= status == PEAL_AGAIN;
         if (status == PEAL_OK)
             return status;
         if (cancel && atomic_load_explicit(cancel, memory_order_acquire))
             return peal_fail(diag, PEAL_ERR_ABORTED, "joining was called off");
-        if (status != PEAL_AGAIN)
-            return peal_fail(diag, status, "%s", why.text);
-        if (rt_now_ns() > ask->plan.deadline)
-            return peal_fail(diag, PEAL_ERR_IO, "%s (tried for %u ms)", why.text, p->timeout_ms);
+        if (status != PEAL_AGAIN && status != PEAL_ERR_TIMEOUT)
+            return peal_fail(diag, status, "%s", now.text);
+        if (status == PEAL_ERR_TIMEOUT || rt_now_ns() > ask->plan.deadline)
+            return peal_fail(diag, answered ? PEAL_ERR_IO : PEAL_ERR_TIMEOUT,
+                             "%s (tried for %u ms)", why.text, p->timeout_ms);
         rt_sleep_us(RESOLVE_US);
     }
 }
@@ -354,6 +367,25 @@ static peal_status split_key(const struct rt_job *job, const uint32_t *ranks, ui
     return status;
 }
 
+/* Rank 0 of a split that has no file left for its listener tells the others so, with the one that
+ * was kept for that. */
+static peal_status refuse(struct rt_job *job, struct job_plan *plan, const peal_table *table,
+                          peal_diag *diag)
+{
+    peal_diag why = PEAL_DIAG_INIT;
+    struct rt_job *none;
+    (void)peal_fail(&why, PEAL_ERR_IO,
+                    "rank 0 of the split, rank %u on %s, cannot listen for the others: %s",
+                    job->rank, job->idents[job->rank].host, strerror(errno));
+    sock_close(&job->spare);
+    plan->listener = job->listener;
+    plan->lent = 1;
+    plan->refusal = &why;
+    peal_status status = rt_job_make(job->ctx, plan, table, diag, &none);
+    job->spare = sock_share(job->listener);
+    return status;
+}
+
 peal_status peal_world_split(peal_world *world, const uint32_t *ranks, uint32_t count,
                              const peal_table *table, peal_diag *diag, peal_world **world_out)
 {
@@ -391,6 +423,8 @@ peal_status peal_world_split(peal_world *world, const uint32_t *ranks, uint32_t 
                                  .roots = ask.roots,
                                  .nroots = 1,
                                  .listener = sock_share(job->listener)};
+    if (place == 0 && ask.plan.listener < 0)
+        return refuse(job, &ask.plan, table, diag);
     return make_world(world->ctx, &ask, table, diag, world_out);
 }
 

@@ -73,34 +73,46 @@ peal_status rt_table_check(struct peal_world *world, peal_table *table, uint32_t
 
 /* ---- meeting */
 
-static peal_status announce(struct peal_comm *comm, struct peal_hash128 digest, peal_diag *diag)
+/* Which process it is: from here on the others notice its end. */
+static peal_status claim(struct peal_comm *comm, peal_diag *diag)
 {
     struct rt_board *board = comm->board;
     uint32_t nobody = 0;
     if (!atomic_compare_exchange_strong_explicit(&board->joined, &nobody, 1, memory_order_acq_rel,
                                                  memory_order_acquire))
         return peal_fail(diag, PEAL_ERR_ARG, "rank %u has joined this world before", comm->rank);
-    atomic_store_explicit(&board->pid, (uint32_t)getpid(), memory_order_relaxed);
     atomic_store_explicit(&board->pid_space, comm->pid_space, memory_order_relaxed);
+    atomic_store_explicit(&board->pid, (uint32_t)getpid(), memory_order_release);
+    comm->claimed = 1;
+    return PEAL_OK;
+}
+
+/* It has left; or has never come, and may try again. */
+static void unclaim(struct peal_comm *comm)
+{
+    if (comm->announced)
+        atomic_store_explicit(&comm->board->left, 1, memory_order_release);
+    else if (comm->claimed)
+        atomic_store_explicit(&comm->board->joined, 0, memory_order_release);
+}
+
+static void announce(struct peal_comm *comm, struct peal_hash128 digest)
+{
+    struct rt_board *board = comm->board;
     atomic_store_explicit(&board->table[0], digest.low, memory_order_relaxed);
     atomic_store_explicit(&board->table[1], digest.high, memory_order_relaxed);
     rt_attach_offer(comm);
     rt_parts_offer(comm);
     atomic_store_explicit(&board->joined, 2, memory_order_release);
     comm->announced = 1;
-    return PEAL_OK;
 }
 
 static peal_status meet_one(struct peal_comm *comm, uint32_t rank, struct peal_hash128 digest,
-                            uint64_t deadline, peal_diag *diag)
+                            struct rt_vigil *vigil, peal_diag *diag)
 {
     struct rt_board *board = rt_board(comm->base, &comm->layout, rank);
     while (atomic_load_explicit(&board->joined, memory_order_acquire) != 2) {
-        if (rt_world_failed(comm))
-            return rt_failure(comm, diag);
-        if (rt_now_ns() > deadline)
-            return peal_fail(diag, PEAL_ERR_TIMEOUT, "rank %u did not join within %u ms", rank,
-                             comm->timeout_ms);
+        PEAL_TRY(rt_vigil_look(comm, vigil, rank, diag));
         rt_sleep_us(100);
     }
     uint64_t low = atomic_load_explicit(&board->table[0], memory_order_relaxed);
@@ -113,14 +125,14 @@ static peal_status meet_one(struct peal_comm *comm, uint32_t rank, struct peal_h
 
 static peal_status meet(struct peal_comm *comm, struct peal_hash128 digest, peal_diag *diag)
 {
-    uint64_t deadline = rt_now_ns() + (uint64_t)comm->timeout_ms * 1000000u;
+    struct rt_vigil vigil = rt_vigil_begin(comm, 1);
     for (uint32_t r = 0; r < comm->nranks; r++)
         if (r != comm->rank && !rt_is_far(comm, r))
-            PEAL_TRY(meet_one(comm, r, digest, deadline, diag));
+            PEAL_TRY(meet_one(comm, r, digest, &vigil, diag));
     /* Whose memory lies on another host, no one attaches to: then none does, by the same rule on
      * all ranks. */
     if (!comm->far)
-        PEAL_TRY(rt_attach_agree(comm, deadline, diag));
+        PEAL_TRY(rt_attach_agree(comm, &vigil, diag));
     rt_parts_agree(comm);
     return PEAL_OK;
 }
@@ -179,6 +191,8 @@ static peal_status build(struct peal_comm *comm, const peal_table *table, peal_d
     /* All that can fail here does so before the others are told that this rank is there. */
     status = rt_queue_make(comm, diag);
     if (status == PEAL_OK)
+        status = claim(comm, diag);
+    if (status == PEAL_OK)
         status = rt_image_make(comm, table, diag);
     if (status == PEAL_OK)
         status = rt_worker_start(comm, diag);
@@ -190,7 +204,7 @@ static peal_status build(struct peal_comm *comm, const peal_table *table, peal_d
         return status;
     set_patience(comm);
     rt_numa_settle(comm);
-    PEAL_TRY(announce(comm, digest, diag));
+    announce(comm, digest);
     status = meet(comm, digest, diag);
     if (status == PEAL_OK)
         status = rt_far_start(comm, diag);
@@ -239,8 +253,7 @@ void peal_comm_destroy(peal_comm *comm)
     rt_queue_free(comm);
     rt_far_stop(comm);
     rt_worker_stop(comm);
-    if (comm->announced)
-        atomic_store_explicit(&comm->board->left, 1, memory_order_release);
+    unclaim(comm);
     rt_attach_free(comm);
     rt_trace_free(comm);
     rt_image_free(comm);

@@ -343,7 +343,8 @@ struct peal_comm {
     uint32_t stand_ins;
     uint32_t packet_sources; /* most packets or wire slots one step reads */
     int failed;
-    int announced; /* its board says that it is there */
+    int claimed;   /* its board says which process it is, */
+    int announced; /* and that it is there */
     uint64_t calls;
     uint64_t carried[PEAL_TRANSPORT_COUNT]; /* in the call under way, but by memory: bytes */
     int measures;
@@ -500,12 +501,26 @@ void rt_gauge_note(struct peal_comm *comm, enum rt_gauge what, uint64_t bytes, u
 void rt_gauge_move(struct peal_comm *comm, const struct rt_row *row, const struct rt_lane *lane,
                    const struct rt_step *step);
 
+/* ---- vigil.c: waiting outside of calls */
+struct rt_vigil {
+    uint64_t deadline;
+    uint64_t next_look;
+    int joins;           /* the comm is being made; else its table is replaced */
+    uint32_t missed;     /* a rank that has come to an end, RT_NOBODY */
+    enum rt_reason fate; /* its */
+};
+struct rt_vigil rt_vigil_begin(const struct peal_comm *comm, int joins);
+/* After a look in vain for what `rank` is to do; RT_NOBODY: all of them. OK: look again. Where one
+ * of them has come to an end the world does, and at the deadline, unless the comm is being made. */
+peal_status rt_vigil_look(struct peal_comm *comm, struct rt_vigil *vigil, uint32_t rank,
+                          peal_diag *diag);
+
 /* ---- attach.c: buffers that stay private and are read and written by the kernel */
 #define RT_ATTACH_PIECE 32768u
 /* Tells the others where to look, before they are told that this rank is there. */
 void rt_attach_offer(struct peal_comm *comm);
 /* When all have joined: finds out whether all reach all, the same answer on every rank. */
-peal_status rt_attach_agree(struct peal_comm *comm, uint64_t deadline, peal_diag *diag);
+peal_status rt_attach_agree(struct peal_comm *comm, struct rt_vigil *vigil, peal_diag *diag);
 peal_status rt_attach_buffer(struct peal_comm *comm, peal_diag *diag);
 void rt_attach_free(struct peal_comm *comm);
 /* A move or fold of sm some of whose operands may be in memory that is not mapped here. 0: a peer

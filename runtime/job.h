@@ -59,6 +59,8 @@ struct rt_job {
     struct auth_key key;
     uint8_t world[16];
     int listener;          /* for links, and worlds that are split off */
+    int lent;              /* the listener is another job's */
+    int spare;             /* the same socket, given up where there are no files left; or -1 */
     int door;              /* rank 0, while ranks come together elsewhere than there; else -1 */
     struct sock_addr addr; /* of the listener */
     int *star;             /* rank 0: one to each rank; else the first leads to rank 0 */
@@ -87,10 +89,12 @@ struct job_plan {
     const struct auth_key *key;
     const struct sock_addr *roots; /* where rank 0 may be found */
     uint32_t nroots;
-    int listener;     /* rank 0: taken over; else -1, or a listener to be kept */
-    int restarts;     /* a rank that has come and ended may come again */
-    int wait_for_key; /* the key is in key_name, once rank 0 has put it there */
-    int may_be_busy;  /* rank 0 may be in another meeting, whose key this one's is not */
+    int listener; /* rank 0: taken over, or lent; else -1, or a listener to be kept */
+    int lent;
+    const peal_diag *refusal; /* rank 0: why there is to be no job, for all who come; or NULL */
+    int restarts;             /* a rank that has come and ended may come again */
+    int wait_for_key;         /* the key is in key_name, once rank 0 has put it there */
+    int may_be_busy;          /* rank 0 may be in another meeting, whose key this one's is not */
     const char *key_name;
     const _Atomic uint32_t *cancel;
     /* 1: here; rank 0 knows it of all, the others of rank 0. NULL: nobody asks. */

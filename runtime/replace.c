@@ -11,20 +11,11 @@ static rt_word *offer_of(struct rt_board *board, uint32_t generation)
 }
 
 static peal_status hear(struct peal_comm *comm, uint32_t rank, uint32_t generation,
-                        uint64_t deadline, peal_diag *diag)
+                        struct rt_vigil *vigil, peal_diag *diag)
 {
     struct rt_board *board = rt_board(comm->base, &comm->layout, rank);
     while ((int32_t)(atomic_load_explicit(&board->offers, memory_order_acquire) - generation) < 0) {
-        if (rt_world_failed(comm))
-            return rt_failure(comm, diag);
-        if (rt_now_ns() > deadline) {
-            struct rt_error error = {.status = PEAL_ERR_TIMEOUT,
-                                     .rank = comm->rank,
-                                     .culprit = rank,
-                                     .call = (uint32_t)comm->call};
-            rt_fail(comm->base, &error);
-            return rt_failure(comm, diag);
-        }
+        PEAL_TRY(rt_vigil_look(comm, vigil, rank, diag));
         rt_sleep_us(20);
     }
     return PEAL_OK;
@@ -49,13 +40,13 @@ static peal_status agree_near(struct peal_comm *comm, struct peal_hash128 digest
 {
     uint32_t generation = ++comm->generation;
     rt_word *offer = offer_of(comm->board, generation);
-    uint64_t deadline = rt_now_ns() + (uint64_t)comm->timeout_ms * 1000000u;
+    struct rt_vigil vigil = rt_vigil_begin(comm, 0);
     struct peal_hash128 first;
     atomic_store_explicit(&offer[0], digest.low, memory_order_relaxed);
     atomic_store_explicit(&offer[1], digest.high, memory_order_relaxed);
     atomic_store_explicit(&comm->board->offers, generation, memory_order_release);
     for (uint32_t r = 0; r < comm->nranks; r++)
-        PEAL_TRY(hear(comm, r, generation, deadline, diag));
+        PEAL_TRY(hear(comm, r, generation, &vigil, diag));
     for (uint32_t r = 0; r < comm->nranks; r++) {
         struct peal_hash128 other;
         offer = offer_of(rt_board(comm->base, &comm->layout, r), generation);
@@ -66,12 +57,13 @@ static peal_status agree_near(struct peal_comm *comm, struct peal_hash128 digest
     return PEAL_OK;
 }
 
-/* Through the star in which the job met; a rank that is lost on the way ends the comm. */
+/* Through the star in which the job met; a rank that is lost on the way ends the comm, and so does
+ * one whose comm has ended, which tells the others. */
 static peal_status agree_far(struct peal_comm *comm, struct peal_hash128 digest, peal_diag *diag)
 {
     struct rt_job *job = comm->far->job;
     struct peal_hash128 *offers = comm->far->offers, first;
-    peal_status status = rt_job_agree(job, PEAL_OK, diag);
+    peal_status status = rt_job_agree(job, rt_failure_now(comm, diag), diag);
     if (status == PEAL_OK)
         status = rt_job_exchange(job, &digest, sizeof digest, offers, diag);
     if (status != PEAL_OK) {
@@ -84,11 +76,19 @@ static peal_status agree_far(struct peal_comm *comm, struct peal_hash128 digest,
     return PEAL_OK;
 }
 
+static peal_status agree(struct peal_comm *comm, struct peal_hash128 digest, peal_diag *diag)
+{
+    if (comm->far)
+        return agree_far(comm, digest, diag);
+    /* Of one that has ended, those who share its memory see that. */
+    return comm->failed ? PEAL_ERR_ABORTED : agree_near(comm, digest, diag);
+}
+
 /* Transfers that the calls have left behind: they refer to the old programs until they have been
  * acknowledged. All ranks wait for that now. */
 static peal_status settle(struct peal_comm *comm, peal_diag *diag)
 {
-    uint64_t deadline = rt_now_ns() + (uint64_t)comm->timeout_ms * 1000000u;
+    struct rt_vigil vigil = rt_vigil_begin(comm, 0);
     if (comm->far && comm->far->transport->pay)
         comm->far->transport->pay(comm->far->transport);
     for (uint32_t i = 0; i < comm->nrows; i++) {
@@ -96,11 +96,7 @@ static peal_status settle(struct peal_comm *comm, peal_diag *diag)
         for (uint32_t e = 0; row->events && e < row->nlanes * PLAN_EVENTS_MAX; e++) {
             rt_half *delivered = &row->events[e].delivered;
             while (atomic_load_explicit(delivered, memory_order_acquire) != row->events[e].issued) {
-                if (rt_world_failed(comm))
-                    return rt_failure(comm, diag);
-                if (rt_now_ns() > deadline)
-                    return peal_fail(diag, PEAL_ERR_TIMEOUT,
-                                     "transfers of earlier calls are still under way");
+                PEAL_TRY(rt_vigil_look(comm, &vigil, RT_NOBODY, diag));
                 if (!rt_far_listen(comm))
                     rt_sleep_us(20);
             }
@@ -138,13 +134,17 @@ peal_status peal_comm_replace(peal_comm *comm, peal_table *table, peal_diag *dia
     struct peal_comm next = *comm;
     peal_diag other = PEAL_DIAG_INIT;
     peal_status own = make_ready(comm, table, &next, &digest, diag);
+    int ended = comm->failed; /* and own is why */
     if (own != PEAL_OK)
         digest = (struct peal_hash128){0, 0};
-    peal_status all =
-        (comm->far ? agree_far : agree_near)(comm, digest, own == PEAL_OK ? diag : &other);
-    if (own != PEAL_OK || all != PEAL_OK) {
+    peal_status all = agree(comm, digest, own == PEAL_OK ? diag : &other);
+    if (own != PEAL_OK && comm->failed && !ended && diag)
+        *diag = other;
+    if (own == PEAL_OK || (comm->failed && !ended))
+        own = all;
+    if (own != PEAL_OK) {
         rt_rows_drop(&next, comm);
-        return own != PEAL_OK ? own : all;
+        return own;
     }
     rt_trace_free(comm);
     rt_rows_take(comm, &next);

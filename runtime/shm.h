@@ -81,12 +81,14 @@ struct rt_error {
     int32_t status;
     uint32_t rank;    /* who saw it */
     uint32_t culprit; /* the rank it is about, RT_NOBODY */
-    uint32_t lane;
-    uint32_t step;
+    uint32_t lane;    /* RT_NOBODY: in no call, but before it, */
+    uint32_t step;    /* and this is what it did */
     uint32_t call;
     uint32_t reason; /* enum rt_reason, of PEAL_ERR_PEER and deadlines */
 };
 #define RT_NOBODY UINT32_MAX
+#define RT_JOINING 0u
+#define RT_CHANGING 1u /* tables */
 
 struct rt_head {
     rt_word magic; /* stored last */
@@ -119,12 +121,12 @@ struct rt_board {
     rt_half held_up; /* 1: it is in no call, and its device in one of another comm */
     /* As `call`, of each call that was not waited for; more than a rank can be ahead. */
     alignas(RT_LINE) rt_word ahead[2 * RT_AHEAD_MOST];
-    alignas(RT_LINE) rt_half joined; /* 0, 1 while it writes the rest, 2 */
+    alignas(RT_LINE) rt_half joined; /* 0, 1 while its comm is being made, 2 */
     rt_half left;                    /* 1: its comm is gone, and its process may go on */
-    rt_half pid;
-    rt_word pid_space;   /* pids are comparable among equal ones; 0 never */
-    rt_word table[2];    /* digest of its table */
-    rt_word base;        /* cross-memory attach: where its segment is, */
+    rt_half pid;                     /* behind the next one; 0: none has come yet */
+    rt_word pid_space;               /* pids are comparable among equal ones; 0 never */
+    rt_word table[2];                /* digest of its table */
+    rt_word base;                    /* cross-memory attach: where its segment is, */
     rt_word probe;       /* and a word of its own; 0: it does not want to be reached so */
     rt_half reaches;     /* 1: it reaches all others so; 2: it does not */
     rt_word terms;       /* on which it cuts calls into parts; 0: it does not */

@@ -73,12 +73,32 @@ const char *sock_text(const struct sock_addr *addr, char *text)
     return text;
 }
 
-peal_status sock_resolve(const char *name, uint16_t port, struct sock_addr *list, uint32_t room,
-                         uint32_t *count, peal_diag *diag)
+/* A number is one without asking anybody. */
+static peal_status find(const char *bare, struct sock_wait wait, struct addrinfo **found,
+                        peal_diag *diag)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    const struct addrinfo number = {
+        .ai_flags = AI_NUMERICHOST, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    int failed = getaddrinfo(bare, NULL, &number, found);
+    peal_status status = failed == EAI_NONAME ? sock_ask(bare, wait, found, &failed) : PEAL_OK;
+    if (status == PEAL_OK && failed == 0)
+        return PEAL_OK;
+    if (status == PEAL_OK)
+        status = failed == EAI_AGAIN || failed == EAI_NONAME ? PEAL_AGAIN : PEAL_ERR_IO;
+    else if (status == PEAL_ERR_MEMORY)
+        return peal_fail(diag, status, "no memory or no thread to ask for the address of '%s'",
+                         bare);
+    else
+        return peal_fail(diag, status, "finding the address of '%s': nobody has answered", bare);
+    return peal_fail(diag, status, "finding the address of '%s': %s", bare, gai_strerror(failed));
+}
+
+peal_status sock_resolve(const char *name, uint16_t port, struct sock_wait wait,
+                         struct sock_addr *list, uint32_t *count, peal_diag *diag)
+{
     struct addrinfo *found = NULL;
-    char bare[256];
+    char bare[SOCK_NAME];
+    uint32_t room = *count, got = 0;
     size_t length = strlen(name);
     int brackets = length > 2 && name[0] == '[' && name[length - 1] == ']';
     if (length == 0 || length >= sizeof bare)
@@ -86,20 +106,15 @@ peal_status sock_resolve(const char *name, uint16_t port, struct sock_addr *list
     peal_copy_text(bare, sizeof bare, name + brackets);
     if (brackets)
         bare[length - 2] = '\0';
-    int failed = getaddrinfo(bare, NULL, &hints, &found);
-    if (failed != 0)
-        return peal_fail(diag,
-                         failed == EAI_AGAIN || failed == EAI_NONAME ? PEAL_AGAIN : PEAL_ERR_IO,
-                         "finding the address of '%s': %s", bare, gai_strerror(failed));
-    *count = 0;
-    for (struct addrinfo *at = found; at && *count < room; at = at->ai_next) {
-        if (!to_own(at->ai_addr, &list[*count]))
+    PEAL_TRY(find(bare, wait, &found, diag));
+    for (struct addrinfo *at = found; at && got < room; at = at->ai_next) {
+        if (!to_own(at->ai_addr, &list[got]))
             continue;
-        list[*count].port = port;
-        ++*count;
+        list[got++].port = port;
     }
     freeaddrinfo(found);
-    return *count ? PEAL_OK : peal_fail(diag, PEAL_ERR_IO, "'%s' has no address", bare);
+    *count = got;
+    return got ? PEAL_OK : peal_fail(diag, PEAL_ERR_IO, "'%s' has no address", bare);
 }
 
 /* A usable address of an interface: global before link-local. */
@@ -127,15 +142,15 @@ static int find_interface(const char *name, uint8_t family, struct sock_addr *ad
     return found;
 }
 
-peal_status sock_interface(const char *name, uint8_t family, struct sock_addr *addr,
-                           peal_diag *diag)
+peal_status sock_interface(const char *name, uint8_t family, struct sock_wait wait,
+                           struct sock_addr *addr, peal_diag *diag)
 {
-    uint32_t count;
+    uint32_t count = 1;
     if (find_interface(name, family, addr))
         return PEAL_OK;
     if (if_nametoindex(name) != 0)
         return peal_fail(diag, PEAL_ERR_ARG, "interface %s has no address of that kind", name);
-    peal_status status = sock_resolve(name, 0, addr, 1, &count, diag);
+    peal_status status = sock_resolve(name, 0, wait, addr, &count, diag);
     if (status == PEAL_AGAIN)
         return peal_fail(diag, PEAL_ERR_ARG, "%s is no interface of this host, nor an address",
                          name);

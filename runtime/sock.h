@@ -24,14 +24,19 @@ struct sock_wait {
     const _Atomic uint32_t *cancel; /* NULL, or a word that is not 0 once nobody waits any more */
 };
 
-/* Names and numbers, with or without the brackets of IPv6; at most `room` of them. PEAL_AGAIN, with
- * the reason in *diag: a name that is not known, which may change. */
-peal_status sock_resolve(const char *name, uint16_t port, struct sock_addr *list, uint32_t room,
-                         uint32_t *count, peal_diag *diag);
+/* Names and numbers, with or without the brackets of IPv6; at most *count of them, then as many as
+ * there are. PEAL_AGAIN, with the reason in *diag: a name that is not known, which may change.
+ * TIMEOUT, ABORTED: whom it asks for a name has not answered. */
+peal_status sock_resolve(const char *name, uint16_t port, struct sock_wait wait,
+                         struct sock_addr *list, uint32_t *count, peal_diag *diag);
+/* resolve.c: getaddrinfo, with an end. *failed is its result, *found to be freed if that is 0. */
+#define SOCK_NAME 256u
+struct addrinfo;
+peal_status sock_ask(const char *name, struct sock_wait wait, struct addrinfo **found, int *failed);
 /* The address of an interface of this host by its name, or an address of this host; family 0:
  * any. */
-peal_status sock_interface(const char *name, uint8_t family, struct sock_addr *addr,
-                           peal_diag *diag);
+peal_status sock_interface(const char *name, uint8_t family, struct sock_wait wait,
+                           struct sock_addr *addr, peal_diag *diag);
 int sock_is_here(const struct sock_addr *addr); /* an address of this host */
 int sock_is_any(const struct sock_addr *addr);  /* all interfaces */
 int sock_is_loopback(const struct sock_addr *addr);

@@ -85,18 +85,31 @@ static const char *fate(uint32_t reason)
     }
 }
 
+/* What it was about when it saw that. */
+#define WHERE_TEXT 64
+static const char *where(const struct rt_error *error, char *text)
+{
+    if (error->lane != RT_NOBODY)
+        (void)snprintf(text, WHERE_TEXT, "lane %u, step %u, call %u", (unsigned)error->lane,
+                       (unsigned)error->step, (unsigned)error->call);
+    else
+        (void)snprintf(text, WHERE_TEXT,
+                       error->step == RT_CHANGING ? "changing tables before call %u" : "joining",
+                       (unsigned)error->call);
+    return text;
+}
+
 /* To all but the one whose patience ended, a peer has given up. */
 static peal_status tell_timeout(const struct peal_comm *comm, const struct rt_error *error,
                                 peal_status status, peal_diag *diag)
 {
-    char seer[WHO_TEXT], culprit[WHO_TEXT];
+    char seer[WHO_TEXT], culprit[WHO_TEXT], at[WHERE_TEXT];
     (void)who(comm, error->rank, seer);
+    (void)where(error, at);
     if (error->culprit == RT_NOBODY)
-        return peal_fail(diag, status,
-                         "%s, lane %u, step %u, call %u: waited %u ms for its own transfers", seer,
-                         error->lane, error->step, error->call, comm->timeout_ms);
-    return peal_fail(diag, status, "%s, lane %u, step %u, call %u: waited %u ms for %s%s", seer,
-                     error->lane, error->step, error->call, comm->timeout_ms,
+        return peal_fail(diag, status, "%s, %s: waited %u ms for its own transfers", seer, at,
+                         comm->timeout_ms);
+    return peal_fail(diag, status, "%s, %s: waited %u ms for %s%s", seer, at, comm->timeout_ms,
                      who(comm, error->culprit, culprit),
                      error->reason == RT_HELD_UP
                          ? ", whose device is in a call of another comm: comms that wait for each "
@@ -107,7 +120,7 @@ static peal_status tell_timeout(const struct peal_comm *comm, const struct rt_er
 static peal_status tell_about(const struct peal_comm *comm, const struct rt_error *error,
                               peal_diag *diag)
 {
-    char seer[WHO_TEXT], culprit[WHO_TEXT], what[2 * RT_CALL_TEXT + 8];
+    char seer[WHO_TEXT], culprit[WHO_TEXT], what[2 * RT_CALL_TEXT + 8], at[WHERE_TEXT];
     peal_status status = (peal_status)error->status;
     (void)who(comm, error->rank, seer);
     (void)who(comm, error->culprit, culprit);
@@ -118,11 +131,11 @@ static peal_status tell_about(const struct peal_comm *comm, const struct rt_erro
         if (!rt_calls_differ(comm, error, what, sizeof what))
             peal_copy_text(what, sizeof what,
                            "collective, root, count, type, operation, in place or not, plan");
-        return peal_fail(diag, status, "%s, lane %u, step %u, call %u: %s makes another call (%s)",
-                         seer, error->lane, error->step, error->call, culprit, what);
+        return peal_fail(diag, status, "%s, %s: %s makes another call (%s)", seer, where(error, at),
+                         culprit, what);
     case PEAL_ERR_PEER:
-        return peal_fail(diag, status, "%s %s; %s, lane %u, step %u, call %u needs it", culprit,
-                         fate(error->reason), seer, error->lane, error->step, error->call);
+        return peal_fail(diag, status, "%s %s; %s, %s needs it", culprit, fate(error->reason), seer,
+                         where(error, at));
     default:
         return tell_timeout(comm, error,
                             error->rank == comm->rank ? PEAL_ERR_TIMEOUT : PEAL_ERR_PEER, diag);
@@ -182,9 +195,7 @@ static char process_state(uint32_t pid)
 /* The process of a near rank, if it can be looked at; 0: not, or it is this one. */
 static uint32_t pid_of(const struct peal_comm *comm, struct rt_board *board)
 {
-    if (atomic_load_explicit(&board->joined, memory_order_acquire) != 2)
-        return 0;
-    uint32_t pid = atomic_load_explicit(&board->pid, memory_order_relaxed);
+    uint32_t pid = atomic_load_explicit(&board->pid, memory_order_acquire);
     uint64_t space = atomic_load_explicit(&board->pid_space, memory_order_relaxed);
     return comm->pid_space == 0 || space != comm->pid_space || pid == (uint32_t)getpid() ? 0 : pid;
 }

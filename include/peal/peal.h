@@ -1420,7 +1420,7 @@ PEAL_API PEAL_CHECK peal_status peal_world_link(const peal_world *world, uint32_
  * passes; compares plan ids. The table must be verified, or is verified here; of slices, which are
  * the rank's own, capability and bounds are checked, and all ranks have slices.
  * Keeps its own copy of what it needs of the table. Errors: ARG, UNPROVEN,
- * MISMATCH (names the rank), TIMEOUT, MEMORY. */
+ * MISMATCH (names the rank), TIMEOUT, PEER (one has ended meanwhile), MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_comm_create(peal_world *world, peal_table *table,
                                                  uint32_t rank, peal_diag *diag,
                                                  peal_comm **comm_out);

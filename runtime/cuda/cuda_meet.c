@@ -9,15 +9,11 @@
 /* ---- exchanging */
 
 static peal_status await_stage(struct peal_comm *host, uint32_t rank, uint32_t stage,
-                               uint64_t deadline, peal_diag *diag)
+                               struct rt_vigil *vigil, peal_diag *diag)
 {
     struct cuda_corner *corner = cuda_corner(host, rank);
     while ((int32_t)(atomic_load_explicit(&corner->stage, memory_order_acquire) - stage) < 0) {
-        if (rt_world_failed(host))
-            return rt_failure_now(host, diag);
-        if (rt_now_ns() > deadline)
-            return peal_fail(diag, PEAL_ERR_TIMEOUT, "rank %u did not come within %u ms", rank,
-                             host->timeout_ms);
+        PEAL_TRY(rt_vigil_look(host, vigil, rank, diag));
         rt_sleep_us(100);
     }
     return PEAL_OK;
@@ -31,11 +27,11 @@ static peal_status exchange(struct peal_cuda_comm *comm, const void *mine, size_
         return rt_job_exchange(host->world->job, mine, bytes, all, diag);
     struct cuda_corner *own = cuda_corner(host, comm->rank);
     uint32_t stage = atomic_load_explicit(&own->stage, memory_order_relaxed) + 1;
-    uint64_t deadline = rt_now_ns() + (uint64_t)host->timeout_ms * 1000000u;
+    struct rt_vigil vigil = rt_vigil_begin(host, 1);
     memcpy(own->slot[stage & 1], mine, bytes);
     atomic_store_explicit(&own->stage, stage, memory_order_release);
     for (uint32_t r = 0; r < comm->nranks; r++) {
-        PEAL_TRY(await_stage(host, r, stage, deadline, diag));
+        PEAL_TRY(await_stage(host, r, stage, &vigil, diag));
         memcpy((char *)all + r * bytes, cuda_corner(host, r)->slot[stage & 1], bytes);
     }
     return PEAL_OK;

@@ -151,7 +151,7 @@ peal_status cuda_pass_all(struct peal_cuda_comm *comm, const struct cuda_pass *p
                           peal_diag *diag)
 {
     uint32_t to = 0, missing = 0;
-    uint64_t deadline = rt_now_ns() + (uint64_t)comm->host->timeout_ms * 1000000u;
+    struct rt_vigil vigil = rt_vigil_begin(comm->host, 1);
     for (uint32_t r = 0; r < comm->nranks; r++)
         missing += parcel->wants[r];
     while (missing || to < comm->nranks) {
@@ -166,15 +166,17 @@ peal_status cuda_pass_all(struct peal_cuda_comm *comm, const struct cuda_pass *p
             to += (uint32_t)sent;
             moved |= sent;
         }
-        if (!moved && rt_world_failed(comm->host))
-            return rt_failure_now(comm->host, diag);
-        if (!moved && rt_now_ns() > deadline)
+        if (moved)
+            continue;
+        uint32_t missed = first_missing(comm, parcel, to);
+        peal_status status = rt_vigil_look(comm->host, &vigil, missed, diag);
+        if (status == PEAL_ERR_TIMEOUT)
             return peal_fail(
-                diag, PEAL_ERR_TIMEOUT,
-                "rank %u did not show its memory, or look at this rank's, within %u ms",
-                first_missing(comm, parcel, to), comm->host->timeout_ms);
-        if (!moved)
-            rt_sleep_us(PAUSE_US);
+                diag, status,
+                "rank %u did not show its memory, or look at this rank's, within %u ms", missed,
+                comm->host->timeout_ms);
+        PEAL_TRY(status);
+        rt_sleep_us(PAUSE_US);
     }
     return PEAL_OK;
 }

@@ -57,6 +57,14 @@ expect 3 "$PEAL" plan "$dgx" --policy p.lua
 expect_err 'returns a table of functions, not a number'
 expect 3 "$PEAL" plan "$dgx" --policy missing.lua
 
+# ---- what a script says gives the terminal no orders
+policy p.lua <<<'print("a\tb\27[31m\194\155c\nd\195\164\155") error("no\27[0m\nmore\127", 0)'
+expect 3 "$PEAL" plan "$dgx" --policy p.lua
+LC_ALL=C grep -q $'[\e\x7f\x9b]' err && die 'control characters of a script reach the terminal'
+grep -qxF $'a\tb\\x1b[31m\\xc2\\x9bc' err || die 'a printed line is not as it was, with \x1b shown'
+grep -qxF 'dä\x9b' err || die 'the second line is not shown'
+expect_err 'error: no\\x1b\[0m\\x0amore\\x7f'
+
 # ---- an error: where, by way of what; and going on without
 policy p.lua <<'LUA'
 local function deep(x)

@@ -275,6 +275,30 @@ static void body_replace(struct member *self, peal_comm *comm)
     self->wrong += peal_comm_counter(comm, 0, &counter) != PEAL_OK;
 }
 
+/* What the first rank has sent never arrives: its patience ends the comm, of all of them. */
+static void body_unsettled(struct member *self, peal_comm *comm)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    for (uint32_t i = 0; self->rank == 0 && i < comm->nrows; i++)
+        if (comm->rows[i].events)
+            comm->rows[i].events[0].issued++;
+    if (self->rank == 0)
+        comm->timeout_ms = 100;
+    peal_status status = peal_comm_replace(comm, anew, &diag);
+    if ((self->rank == 0 || status != PEAL_ERR_PEER) && status != PEAL_ERR_TIMEOUT)
+        self->wrong++;
+    if (!strstr(diag.text, "rank 0 on left, changing tables before call 1: waited "))
+        self->wrong++, expect_ok(self, status, &diag);
+    self->wrong += peal_comm_error(comm, NULL) == PEAL_OK;
+    self->wrong += peal_comm_replace(comm, anew, &diag) != PEAL_ERR_ABORTED;
+}
+
+START_TEST(test_unsettled)
+{
+    run_members(body_unsettled, 1, 0);
+}
+END_TEST
+
 START_TEST(test_replace)
 {
     run_members(body_replace, 2, 0);
@@ -373,25 +397,18 @@ static void body_late(struct member *self, peal_comm *comm)
 
 START_TEST(test_leave)
 {
-    struct member members[RANKS] = {{0}};
+    struct member members[RANKS];
     pthread_barrier_t leaves;
-    peal_id id;
-    peal_meeting *meeting;
-    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &meeting, &id), PEAL_OK);
     ck_assert_int_eq(pthread_barrier_init(&leaves, NULL, RANKS), 0);
-    for (uint32_t r = 0; r < RANKS; r++) {
-        members[r] = (struct member){.rank = r,
-                                     .id = &id,
-                                     .meeting = r ? NULL : meeting,
-                                     .sockets = 2,
-                                     .body = body_late,
-                                     .leaves = &leaves,
-                                     .other = _i && r == 3 ? anew : NULL,
-                                     .late_us = 50000 * r};
-        ck_assert_int_eq(pthread_create(&members[r].thread, NULL, member_main, &members[r]), 0);
-    }
     for (uint32_t r = 0; r < RANKS; r++)
-        (void)pthread_join(members[r].thread, NULL);
+        members[r] = (struct member){.sockets = 2,
+                                     .timeout_ms = PATIENCE_MS,
+                                     .body = body_late,
+                                     .table = four,
+                                     .other = _i && r == 3 ? anew : NULL,
+                                     .leaves = &leaves,
+                                     .late_us = 50000 * r};
+    meet_members(members);
     (void)pthread_barrier_destroy(&leaves);
     for (uint32_t r = 0; r < RANKS; r++) {
         peal_status want = _i && r > 1 ? PEAL_ERR_MISMATCH : PEAL_OK; /* of the other host's two */
@@ -472,6 +489,7 @@ int main(void)
     tcase_add_test(joined, test_slices);
     tcase_add_test(joined, test_counted);
     tcase_add_test(joined, test_replace);
+    tcase_add_test(joined, test_unsettled);
     tcase_add_loop_test(joined, test_counters, 0, 2);
     tcase_add_test(joined, test_exchange);
     tcase_add_loop_test(joined, test_exchange_fails, 0, 3);

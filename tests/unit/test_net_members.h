@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Four ranks of two hosts, as threads that know each other by the network and by shared segments
- * only.
- */
+/* The tables of four ranks of two hosts, and what such ranks do with them. */
 #ifndef PEAL_TESTS_NET_MEMBERS_H
 #define PEAL_TESTS_NET_MEMBERS_H
 
-#include "clock.h"
 #include "net.h"
 #include "test_two_hosts.h"
 
-#include <check.h>
-#include <stdio.h>
-#include <string.h>
+#include "test_member.h"
 
-#define RANKS 4u
 #define ANEW (256u << 10)
 #define PATIENCE_MS 10000u
 #define BIG (600u << 10) /* elements: more than a frame for each of several sockets */
 
-static struct test_heap heap;
-static peal_ctx *ctx;
 static peal_table *four;
 static peal_table *two;
 static peal_table *anew;  /* for the same, up to ANEW bytes: one ring */
@@ -64,105 +55,21 @@ static void tear_down(void)
     ck_assert_int_eq(heap.blocks, 0);
 }
 
-static int64_t blocks; /* before a test */
-
-static void set_up_test(void)
-{
-    blocks = heap.blocks;
-}
-
-static void tear_down_test(void)
-{
-    ck_assert_int_eq(heap.blocks, blocks);
-}
-
 /* ---- ranks as threads */
 
-struct member;
-typedef void (*member_fn)(struct member *self, peal_comm *comm);
-
-struct member {
-    uint32_t rank;
-    const peal_id *id;
-    peal_meeting *meeting;
-    uint32_t sockets;
-    uint64_t chaos;
-    member_fn body;
-    peal_table *table;         /* its own slices; NULL: four */
-    peal_table *other;         /* of its comm; NULL: the same */
-    pthread_barrier_t *leaves; /* worlds stay until all are here */
-    uint32_t late_us;          /* to leave its comm */
-    uint64_t took_us;          /* for that */
-    peal_world *world;
-    pthread_t thread;
-    peal_status status;
-    char text[640];
-    uint32_t wrong;
-};
-
-static void *member_main(void *user)
-{
-    struct member *self = user;
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
-    peal_comm *comm = NULL;
-    params.rank = self->rank;
-    params.ranks = RANKS;
-    params.id = self->id;
-    params.meeting = self->meeting;
-    params.host = self->rank < 2 ? "left" : "right";
-    params.sockets = self->sockets;
-    params.heap_bytes = 32 << 20;
-    params.timeout_ms = self->leaves ? PATIENCE_MS : 60000;
-    params.chaos_seed = self->chaos;
-    peal_table *table = self->table ? self->table : four;
-    self->status = peal_world_join(ctx, &params, table, &diag, &self->world);
-    if (self->status == PEAL_OK)
-        self->status = peal_comm_create(self->world, self->other ? self->other : table, self->rank,
-                                        &diag, &comm);
-    if (self->status == PEAL_OK)
-        self->body(self, comm);
-    else
-        (void)snprintf(self->text, sizeof self->text, "%s", diag.text);
-    uint64_t before = rt_now_ns();
-    peal_comm_destroy(comm);
-    self->took_us = (rt_now_ns() - before) / 1000;
-    if (self->leaves)
-        (void)pthread_barrier_wait(self->leaves);
-    peal_world_destroy(self->world);
-    return NULL;
-}
-
+/* tables: slices of each rank's own; NULL: the one of all. */
 static void run_with(peal_table *const tables[RANKS], member_fn body, uint32_t sockets,
                      uint64_t chaos)
 {
-    struct member members[RANKS] = {{0}};
-    peal_id id;
-    peal_meeting *meeting;
-    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &meeting, &id), PEAL_OK);
-    for (uint32_t r = 0; r < RANKS; r++) {
-        members[r] = (struct member){.rank = r,
-                                     .id = &id,
-                                     .meeting = r ? NULL : meeting,
-                                     .sockets = sockets,
+    struct member members[RANKS];
+    for (uint32_t r = 0; r < RANKS; r++)
+        members[r] = (struct member){.sockets = sockets,
+                                     .timeout_ms = 60000,
                                      .chaos = chaos,
-                                     .table = tables ? tables[r] : NULL,
+                                     .table = tables ? tables[r] : four,
                                      .body = body};
-        ck_assert_int_eq(pthread_create(&members[r].thread, NULL, member_main, &members[r]), 0);
-    }
-    for (uint32_t r = 0; r < RANKS; r++)
-        (void)pthread_join(members[r].thread, NULL);
-    for (uint32_t r = 0; r < RANKS; r++)
-        ck_assert_msg(members[r].status == PEAL_OK && members[r].wrong == 0, "rank %u: %d, %u: %s",
-                      r, members[r].status, members[r].wrong, members[r].text);
-}
-
-static void expect_ok(struct member *self, peal_status status, const peal_diag *diag)
-{
-    if (status == PEAL_OK || self->status != PEAL_OK)
-        return;
-    self->status = status;
-    (void)snprintf(self->text, sizeof self->text, "%s", diag->text);
+    meet_members(members);
+    expect_all_ok(members);
 }
 
 static void run_members(member_fn body, uint32_t sockets, uint64_t chaos)

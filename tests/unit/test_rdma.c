@@ -7,7 +7,7 @@
 #include "test_suite.h"
 #include "test_two_hosts.h"
 
-#define RANKS 4u
+#include "test_member.h"
 
 /* ---- texts and numbers */
 
@@ -478,8 +478,6 @@ END_TEST
 
 /* ---- ranks as threads of two hosts */
 
-static struct test_heap heap;
-static peal_ctx *ctx;
 static peal_table *table;
 static peal_table *two;
 
@@ -511,96 +509,19 @@ static void tear_down(void)
     ck_assert_int_eq(heap.blocks, 0);
 }
 
-/* Of one test; the tables are there for all of them, because planning and proving takes a while. */
-static int64_t blocks_before;
-
-static void set_up_test(void)
-{
-    blocks_before = heap.blocks;
-}
-
-static void tear_down_test(void)
-{
-    ck_assert_int_eq(heap.blocks, blocks_before);
-}
-
-struct member;
-typedef void (*member_fn)(struct member *self, peal_comm *comm);
-
-struct member {
-    uint32_t rank;
-    const peal_id *id;
-    peal_meeting *meeting;
-    const char *rdma;
-    uint32_t sockets;
-    uint32_t timeout_ms;
-    member_fn body;
-    peal_world *world;
-    pthread_t thread;
-    peal_status status;
-    char text[512];
-    uint32_t wrong;
-    uint64_t random;
-};
-
-static void *member_main(void *user)
-{
-    struct member *self = user;
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_join_params params = PEAL_JOIN_PARAMS_INIT;
-    peal_comm *comm = NULL;
-    params.rank = self->rank;
-    params.ranks = RANKS;
-    params.id = self->id;
-    params.meeting = self->meeting;
-    params.host = self->rank < 2 ? "left" : "right";
-    params.sockets = self->sockets;
-    params.heap_bytes = 32 << 20;
-    params.timeout_ms = self->timeout_ms;
-    params.rdma = self->rdma;
-    self->status = peal_world_join(ctx, &params, table, &diag, &self->world);
-    if (self->status == PEAL_OK)
-        self->status = peal_comm_create(self->world, table, self->rank, &diag, &comm);
-    if (self->status == PEAL_OK)
-        self->body(self, comm);
-    else
-        (void)snprintf(self->text, sizeof self->text, "%s", diag.text);
-    peal_comm_destroy(comm);
-    peal_world_destroy(self->world);
-    return NULL;
-}
-
 static void run_members(struct member *members, const struct member *like)
 {
-    peal_id id;
-    peal_meeting *meeting;
-    ck_assert_int_eq(peal_meeting_open(ctx, NULL, 0, NULL, &meeting, &id), PEAL_OK);
     for (uint32_t r = 0; r < RANKS; r++) {
         members[r] = *like;
-        members[r].rank = r;
-        members[r].id = &id;
-        members[r].meeting = r ? NULL : meeting;
-        members[r].random = r + 1;
-        ck_assert_int_eq(pthread_create(&members[r].thread, NULL, member_main, &members[r]), 0);
+        members[r].table = table;
     }
-    for (uint32_t r = 0; r < RANKS; r++)
-        (void)pthread_join(members[r].thread, NULL);
+    meet_members(members);
 }
 
 static void expect_all_right(const struct member *members)
 {
-    for (uint32_t r = 0; r < RANKS; r++)
-        ck_assert_msg(members[r].status == PEAL_OK && members[r].wrong == 0, "rank %u: %d, %u: %s",
-                      r, members[r].status, members[r].wrong, members[r].text);
+    expect_all_ok(members);
     ck_assert_uint_eq(fake.wrong, 0);
-}
-
-static void note(struct member *self, peal_status status, const peal_diag *diag)
-{
-    if (status == PEAL_OK || self->status != PEAL_OK)
-        return;
-    self->status = status;
-    (void)snprintf(self->text, sizeof self->text, "%s", diag->text);
 }
 
 static void dawdle(struct member *self)
@@ -617,7 +538,7 @@ static void reduce(struct member *self, peal_comm *comm, int32_t *in, int32_t *o
     for (size_t i = 0; i < count; i++)
         in[i] = (int32_t)(i % 1000 * (self->rank + 1) + call);
     dawdle(self);
-    note(self, peal_allreduce(comm, in, out, count, PEAL_INT32, PEAL_SUM, &diag), &diag);
+    expect_ok(self, peal_allreduce(comm, in, out, count, PEAL_INT32, PEAL_SUM, &diag), &diag);
     for (size_t i = 0; i < count && self->status == PEAL_OK; i++)
         self->wrong += out[i] != (int32_t)(i % 1000 * 10 + 4 * call);
 }
@@ -629,7 +550,7 @@ static void gather(struct member *self, peal_comm *comm, int32_t *in, int32_t *o
     for (size_t i = 0; i < count; i++)
         in[i] = (int32_t)(i * RANKS + self->rank + call);
     dawdle(self);
-    note(self, peal_allgather(comm, in, out, count, PEAL_INT32, &diag), &diag);
+    expect_ok(self, peal_allgather(comm, in, out, count, PEAL_INT32, &diag), &diag);
     for (size_t i = 0; i < RANKS * count && self->status == PEAL_OK; i++)
         self->wrong += out[i] != (int32_t)(i % count * RANKS + i / count + call);
 }
@@ -645,7 +566,7 @@ static void exchange(struct member *self, peal_comm *comm, uint32_t call)
     for (uint32_t i = 0; i < RANKS * block; i++)
         in[i] = (int32_t)(self->rank * 10000 + i);
     memset(out, 0xff, sizeof out);
-    note(self, peal_alltoallv(comm, in, send, out, got, block, PEAL_INT32, &diag), &diag);
+    expect_ok(self, peal_alltoallv(comm, in, send, out, got, block, PEAL_INT32, &diag), &diag);
     for (uint32_t r = 0; r < RANKS && self->status == PEAL_OK; r++) {
         size_t want = (r * 7 + self->rank * 13 + call * 101) % (block + 1);
         self->wrong += got[r] != want;
@@ -769,10 +690,10 @@ static void ask(struct member *self, peal_comm *comm, int32_t *in, int32_t *out,
     call.dtype = PEAL_INT32;
     for (size_t i = 0; i < count; i++)
         in[i] = (int32_t)(i % 1000 * (self->rank + 1));
-    note(self, peal_pending_create(comm, &call, &diag, &pending), &diag);
-    note(self, peal_start(pending, &diag), &diag);
+    expect_ok(self, peal_pending_create(comm, &call, &diag, &pending), &diag);
+    expect_ok(self, peal_start(pending, &diag), &diag);
     for (int done = 0; !done && self->status == PEAL_OK;)
-        note(self, peal_test(pending, &done, &diag), &diag);
+        expect_ok(self, peal_test(pending, &done, &diag), &diag);
     for (size_t i = 0; i < count && self->status == PEAL_OK; i++)
         self->wrong += out[i] != (int32_t)(i % 1000 * 10);
     peal_pending_destroy(pending);
@@ -858,17 +779,17 @@ static void body_split(struct member *self, peal_comm *comm)
     peal_comm *half = NULL;
     int32_t in[3000], out[3000];
     (void)comm;
-    note(self, peal_world_split(self->world, pair, 2, two, &diag, &next), &diag);
+    expect_ok(self, peal_world_split(self->world, pair, 2, two, &diag, &next), &diag);
     if (self->status == PEAL_OK)
-        note(self, peal_comm_create(next, two, self->rank / 2, &diag, &half), &diag);
+        expect_ok(self, peal_comm_create(next, two, self->rank / 2, &diag, &half), &diag);
     for (int i = 0; i < 3000; i++)
         in[i] = i + (int)self->rank;
     if (self->status == PEAL_OK)
-        note(self, peal_allreduce(half, in, out, 3000, PEAL_INT32, PEAL_SUM, &diag), &diag);
+        expect_ok(self, peal_allreduce(half, in, out, 3000, PEAL_INT32, PEAL_SUM, &diag), &diag);
     for (int i = 0; i < 3000 && self->status == PEAL_OK; i++)
         self->wrong += out[i] != 2 * i + (int)(pair[0] + pair[1]);
     if (self->status == PEAL_OK)
-        note(self, peal_world_link(next, 1 - self->rank / 2, &link), &diag);
+        expect_ok(self, peal_world_link(next, 1 - self->rank / 2, &link), &diag);
     if (self->status == PEAL_OK)
         self->wrong += strcmp(link.transport, self->rdma ? "tcp" : "rdma") != 0;
     peal_comm_destroy(half);
