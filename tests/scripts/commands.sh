@@ -3,7 +3,8 @@
 # The commands that the documents show work, in the order in which each document shows them; what it
 # shows below a command behind a "$" is what that prints, but for columns and lines that "..." stands
 # for. Commands are the lines of code (fenced without a language, or indented) that begin with one of
-# peal, inference, or a loop over peal; not those that launchers start (tests/net).
+# peal, inference, or a loop over peal; not those that launchers start (tests/net). Whole samples in Lua
+# and XML do what they are for.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -16,10 +17,27 @@ PATH=$work/bin:$PATH
 cd "$work"
 ln -s "$PEAL_SOURCE/examples" examples
 cp "$PEAL_SOURCE"/examples/topologies/*.xml .
-cp "$PEAL_SOURCE"/examples/algorithms/*.lua .
+cp "$PEAL_SOURCE"/examples/algorithms/halo.lua .
 peal topo cluster dgx-h100.xml --nodes 2 -o pair.xml
 peal topo cluster dgx-h100.xml --nodes 4 -o four-hosts.xml
 peal topo cluster dgx-h100.xml --nodes 5120 -o vast.xml
+
+sample_of() { # sample_of DOCUMENT LANGUAGE: the first that is shown in it
+    awk -v fence="\`\`\`$2" '$0 == fence {inside = 1; next} /^```/ && inside {exit} inside' \
+        "$PEAL_SOURCE/docs/$1.md"
+}
+sample_of lua-algorithms lua >ring.lua
+sample_of policies lua >small.lua
+peal policy check small.lua dgx-h100.xml >out
+grep -q 'ring' out
+sample_of topology-xml xml >sample.xml
+peal topo sample.xml >out
+grep -q '128 ranks' out
+if command -v lua5.4 >/dev/null && [ -e "$PEAL_BUILD/lua/peal.so" ]; then
+    cp pair.xml cluster.xml
+    sample_of lua-module lua >module.lua
+    LUA_CPATH="$PEAL_BUILD/lua/?.so" lua5.4 module.lua >out
+fi
 
 commands_of() { # commands_of DOCUMENT: its commands, "$ " before those whose output is shown; outputs
     sed -e ':more' -e '/\\$/{N;s/\\\n *//;bmore' -e '}' "$1" | awk '
