@@ -119,6 +119,9 @@ static peal_status meet_one(struct peal_comm *comm, uint32_t rank, struct peal_h
                              comm->timeout_ms);
         rt_sleep_us(100);
     }
+    uint64_t pid = atomic_load_explicit(&board->pid, memory_order_relaxed);
+    uint64_t space = atomic_load_explicit(&board->pid_space, memory_order_relaxed);
+    comm->apart |= pid != (uint32_t)getpid() || space != comm->pid_space;
     uint64_t low = atomic_load_explicit(&board->table[0], memory_order_relaxed);
     uint64_t high = atomic_load_explicit(&board->table[1], memory_order_relaxed);
     if (low == digest.low && high == digest.high)

@@ -1287,7 +1287,8 @@ typedef struct peal_world_params {
                              processes of its user and pid namespace where the memory is */
     int attach;           /* 1: open shm_name, which another process makes */
     int private_buffers;  /* 1: ranks are processes, so that callers' own buffers are not
-                             visible to peers and are staged through registered memory */
+                             visible to peers and are staged through registered memory; without
+                             it, such a buffer is ARG where ranks are processes */
     uint64_t chaos_seed;  /* not 0: asynchronous engines delay, split and reorder within
                              what they promise, from this seed (for tests) */
     /* Private buffers of messages from this size on are not staged: the kernel copies between
