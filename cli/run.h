@@ -23,6 +23,7 @@ struct record {
     uint32_t ranks;
     char algorithm[64];
     char detail[128];
+    char id[33]; /* of the plan */
     struct job job;
     struct result result;
 };

@@ -84,6 +84,7 @@ static void print_one(const struct run *run, const struct record *record, FILE *
             (unsigned long)record->ranks, run->crew.procs ? "processes" : "threads");
     fprintf(file, "algorithm  %s%s%s\n", record->algorithm, record->detail[0] ? ", " : "",
             record->detail);
+    fprintf(file, "plan       %s\n", record->id);
     fprintf(file, "time       %s us median", real_text(result->median_us, text));
     fprintf(file, ", %s us best; algbw %s GB/s", real_text(result->best_us, text),
             real_text(algbw(record), other));
@@ -137,6 +138,7 @@ static void json_record(json_t *object, const struct record *record)
     json_flag(object, "inplace", job->in_place);
     json_text(object, "algorithm", record->algorithm);
     json_text(object, "detail", record->detail);
+    json_text(object, "id", record->id);
     json_number(object, "time_us", record->result.median_us);
     json_number(object, "time_best_us", record->result.best_us);
     json_number(object, "algbw_gbs", algbw(record));

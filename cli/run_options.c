@@ -44,14 +44,25 @@ int read_placement(const struct cli *cli, int *out, int *in)
     return EXIT_YES;
 }
 
-int find_row(const peal_table *table, const struct job *job, uint32_t ranks, peal_row_info *row)
+static int look_up(const peal_table *table, const struct job *job, uint32_t ranks, uint32_t *index)
 {
     const struct action *action = &job->action;
+    return peal_table_lookup(table, action->collective, action->root, action->peer,
+                             job_bytes(job, ranks), index) == PEAL_OK;
+}
+
+int find_row(const peal_table *table, const struct job *job, uint32_t ranks, peal_row_info *row)
+{
     uint32_t index;
     row->size = sizeof *row;
-    return peal_table_lookup(table, action->collective, action->root, action->peer,
-                             job_bytes(job, ranks), &index) == PEAL_OK &&
-           peal_table_row(table, index, row) == PEAL_OK;
+    return look_up(table, job, ranks, &index) && peal_table_row(table, index, row) == PEAL_OK;
+}
+
+void find_id(const peal_table *table, const struct job *job, uint32_t ranks, char id[33])
+{
+    uint32_t index;
+    if (!look_up(table, job, ranks, &index) || peal_table_id(table, index, id) != PEAL_OK)
+        id[0] = '\0';
 }
 
 int note_wire(peal_table *table, struct job *jobs, uint32_t count, uint32_t ranks)

@@ -15,6 +15,8 @@ int read_placement(const struct cli *cli, int *out, int *in);
 int note_wire(peal_table *table, struct job *jobs, uint32_t count, uint32_t ranks);
 /* The row that serves a job; 0: none does. */
 int find_row(const peal_table *table, const struct job *job, uint32_t ranks, peal_row_info *row);
+/* The identity of its plan; "": none. */
+void find_id(const peal_table *table, const struct job *job, uint32_t ranks, char id[33]);
 /* The table has a row for each job. */
 int check_sizes(const peal_table *table, const struct job *jobs, uint32_t count, uint32_t ranks);
 /* "broadcast (root 2) of 400: 100 float32, in place" */

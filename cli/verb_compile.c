@@ -69,8 +69,8 @@ static int report(const struct cli *cli, const peal_table *table, const struct a
         printf(", rank %lu of", (unsigned long)info.slice_rank);
     else
         printf(",");
-    printf(" %lu ranks, %lu plans, %s\n", (unsigned long)info.ranks, (unsigned long)info.rows,
-           info.verified ? "each proven" : "not proven");
+    printf(" %lu ranks, %lu plan%s, %s\n", (unsigned long)info.ranks, (unsigned long)info.rows,
+           info.rows == 1 ? "" : "s", info.verified ? "each proven" : "not proven");
     return EXIT_YES;
 }
 

@@ -101,8 +101,10 @@ static void explain(const peal_row_info *row, double floor_us, uint32_t siblings
             row->algorithm);
     fprintf(file, "%s%s\n", row->detail[0] ? ", " : "", row->detail);
     fprintf(file, "  limited by   %s\n", row->binding[0] ? row->binding : "nothing");
-    fprintf(file, "  time         %s us at %s", real_text(row->time_min_us, text), low);
-    fprintf(file, ", %s us at %s", real_text(row->time_us, text), high);
+    fputs("  time         ", file);
+    if (row->min_bytes < row->max_bytes)
+        fprintf(file, "%s us at %s, ", real_text(row->time_min_us, text), low);
+    fprintf(file, "%s us at %s", real_text(row->time_us, text), high);
     fprintf(file, ", of which latency %s us\n", real_text(row->alpha_us, text));
     if (siblings)
         fprintf(file, "  alone        %s us at %s, without the %lu sibling%s\n",

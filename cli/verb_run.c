@@ -25,6 +25,7 @@ static void keep(struct run *run, const struct crew *crew, uint32_t number)
         memcpy(record->algorithm, row.algorithm, sizeof record->algorithm);
         memcpy(record->detail, row.detail, sizeof record->detail);
     }
+    find_id(crew->table, job, crew->ranks, record->id);
     if (cli_given(run->cli, OPT_VERBOSE) && !cli_given(run->cli, OPT_JSON))
         run_print_line(record, run->output.file);
 }

@@ -41,12 +41,13 @@ static void print_summary(const peal_verify_report *report, const peal_table_inf
 {
     fprintf(file, "%s: ", proven ? "proven" : "NOT PROVEN");
     print_actions(actions, file);
-    fprintf(file, " by %lu ranks, %lu plans; ", (unsigned long)info->ranks,
-            (unsigned long)info->rows);
+    fprintf(file, " by %lu ranks, %lu plan%s; ", (unsigned long)info->ranks,
+            (unsigned long)info->rows, info->rows == 1 ? "" : "s");
     if (!proven)
-        fprintf(file, "%lu findings; ", (unsigned long)report->findings);
-    fprintf(file, "%lu proofs, %llu steps executed, %.2f s\n", (unsigned long)report->proofs,
-            (unsigned long long)report->steps, seconds);
+        fprintf(file, "%lu finding%s; ", (unsigned long)report->findings,
+                report->findings == 1 ? "" : "s");
+    fprintf(file, "%lu proof%s, %llu steps executed, %.2f s\n", (unsigned long)report->proofs,
+            report->proofs == 1 ? "" : "s", (unsigned long long)report->steps, seconds);
     if (report->by_classes)
         fprintf(file,
                 "%lu plan%s proven by classes: %lu hosts, %lu rails of %lu; %lu ranks executed\n",

@@ -4,24 +4,37 @@
 #include "verify_classes.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Three calls in a row are executed as one up to this many ranks; beyond it, that every entry
  * precedes every return carries the proof alone. */
 #define VERIFY_CHAIN_RANKS 16u
 
+/* The calls that are executed in a row do the same wrong: it is said once. */
+static int said_before(const struct verify_out *out, const peal_finding *finding)
+{
+    const peal_finding *last = &out->last;
+    return out->findings && last->rank == finding->rank && last->lane == finding->lane &&
+           last->step == finding->step && strcmp(last->text, finding->text) == 0;
+}
+
 void peal_verify_find(struct verify_out *out, const char *kind, int64_t rank, int64_t lane,
                       int64_t step, const char *format, ...)
 {
-    out->findings++;
-    if (out->findings > (out->found ? VERIFY_FINDINGS_MAX : 1u))
+    if (out->findings >= (out->found ? VERIFY_FINDINGS_MAX : 1u)) {
+        out->findings++;
         return;
+    }
     peal_finding finding = {sizeof finding, kind, out->row, rank, lane, step, {0}};
     va_list args;
     va_start(args, format);
     vsnprintf(finding.text, sizeof finding.text, format, args);
     va_end(args);
-    if (out->findings == 1)
+    if (said_before(out, &finding))
+        return;
+    if (out->findings++ == 0)
         peal_copy_text(out->first, sizeof out->first, finding.text);
+    out->last = finding;
     if (out->found)
         out->found(out->user, &finding);
 }

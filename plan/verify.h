@@ -18,6 +18,7 @@ struct verify_out {
     void *user;
     uint32_t findings;
     char first[192]; /* finding, for who asks for no list */
+    peal_finding last;
 };
 void peal_verify_find(struct verify_out *out, const char *kind, int64_t rank, int64_t lane,
                       int64_t step, const char *format, ...) PEAL_PRINTF(6, 7);

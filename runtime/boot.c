@@ -301,12 +301,14 @@ static peal_status meet_as_root(struct rt_job *job, const peal_diag *refusal, pe
 
 /* ---- the others: finding rank 0 */
 
+/* *keyless becomes 1 where somebody listens, but rank 0's key is not to be found. */
 static peal_status call_root(struct rt_job *job, const struct sock_addr *root,
-                             const struct job_plan *plan, peal_diag *diag)
+                             const struct job_plan *plan, int *keyless, peal_diag *diag)
 {
     struct auth_claim claim = {.purpose = AUTH_MEET, .ranks = job->nranks, .rank = job->rank};
     PEAL_TRY(sock_dial(root, NULL, rt_job_soon(job, SHAKE_NS), &job->star[0], diag));
     if (plan->wait_for_key && rt_key_get(job->key_name, &job->key) != PEAL_OK) {
+        *keyless = 1;
         sock_close(&job->star[0]);
         return PEAL_AGAIN;
     }
@@ -316,15 +318,31 @@ static peal_status call_root(struct rt_job *job, const struct sock_addr *root,
     return status;
 }
 
+static peal_status no_root(const struct rt_job *job, const struct sock_addr *root, int keyless,
+                           peal_diag *diag)
+{
+    char text[SOCK_TEXT];
+    if (!keyless)
+        return peal_fail(diag, PEAL_ERR_TIMEOUT, "no rank 0 on %s within %u ms",
+                         sock_text(root, text), job->timeout_ms);
+    return peal_fail(
+        diag, PEAL_ERR_TIMEOUT,
+        "somebody listened on %s, but rank %u has no key for the job, nor was there one "
+        "of rank 0's in /dev/shm%s: give it the secret that rank 0 has (peal run: "
+        "PEAL_JOB_KEY or PEAL_JOB_KEY_FILE)",
+        sock_text(root, text), job->rank, job->key_name);
+}
+
 /* Rank 0 may be late, and strangers may keep it busy. */
 static peal_status find_root(struct rt_job *job, const struct job_plan *plan, peal_diag *diag)
 {
     char text[SOCK_TEXT];
     const struct sock_addr *root = plan->roots;
     uint32_t refusals = 0;
+    int keyless = 0;
     for (uint32_t i = 0;; i++) {
         root = &plan->roots[i % plan->nroots];
-        peal_status status = call_root(job, root, plan, diag);
+        peal_status status = call_root(job, root, plan, &keyless, diag);
         if (status == PEAL_OK) {
             mark(job, 0, 1);
             return PEAL_OK;
@@ -340,8 +358,7 @@ static peal_status find_root(struct rt_job *job, const struct job_plan *plan, pe
                              "all ranks, and is the port rank 0's?)",
                              sock_text(root, text));
         if (rt_now_ns() > job->wait.deadline)
-            return peal_fail(diag, PEAL_ERR_TIMEOUT, "no rank 0 on %s within %u ms",
-                             sock_text(root, text), job->timeout_ms);
+            return no_root(job, root, keyless, diag);
         if (i % plan->nroots == plan->nroots - 1)
             rt_sleep_us(RETRY_US);
     }

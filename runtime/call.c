@@ -122,6 +122,8 @@ static inline peal_status begin_part(struct peal_comm *comm, struct rt_row *row,
     comm->shared_out = comm->out;
     if (comm->private_buffers)
         PEAL_TRY(stage(comm, row, diag));
+    else if (comm->apart && row->shares)
+        PEAL_TRY(rt_check_seen(comm, row, diag));
     if (comm->measures && comm->part == 0)
         comm->begun = rt_now_ns();
     PEAL_TRY(rt_far_enter(comm, row, diag));

@@ -47,13 +47,31 @@ struct peal_hash128 rt_table_digest(peal_ctx *ctx, const peal_table *table, peal
     return digest;
 }
 
-static int fits(const struct rt_layout *layout, const peal_table *table)
+static peal_status check_room(const struct rt_layout *has, const peal_table *table,
+                              peal_status failure, peal_diag *diag)
 {
     struct rt_layout need;
-    return rt_layout_make(table, layout->nranks, layout->heap_bytes, &need, NULL) == PEAL_OK &&
-           need.nsems <= layout->nsems && need.packet_bytes <= layout->packet_bytes &&
-           need.ring_bytes <= layout->ring_bytes && need.ring_slots <= layout->ring_slots &&
-           need.scratch_bytes <= layout->scratch_bytes && need.count_bytes <= layout->count_bytes;
+    PEAL_TRY(rt_layout_make(table, has->nranks, has->heap_bytes, &need, diag));
+    const struct {
+        const char *what;
+        uint64_t need;
+        uint64_t has;
+    } rooms[] = {
+        {"bytes of scratch memory a rank", need.scratch_bytes, has->scratch_bytes},
+        {"semaphores for each pair of ranks", need.nsems, has->nsems},
+        {"bytes for packets a rank", need.packet_bytes, has->packet_bytes},
+        {"bytes for calls ahead a rank", need.ring_bytes, has->ring_bytes},
+        {"packets of calls ahead a rank", need.ring_slots, has->ring_slots},
+        {"bytes for counts a rank", need.count_bytes, has->count_bytes},
+    };
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++)
+        if (rooms[i].need > rooms[i].has)
+            return peal_fail(diag, failure,
+                             "the table needs %llu %s, and the world was made for a table "
+                             "with %llu: another world has to be made for it",
+                             (unsigned long long)rooms[i].need, rooms[i].what,
+                             (unsigned long long)rooms[i].has);
+    return PEAL_OK;
 }
 
 peal_status rt_table_check(struct peal_world *world, peal_table *table, uint32_t rank,
@@ -64,9 +82,7 @@ peal_status rt_table_check(struct peal_world *world, peal_table *table, uint32_t
         if (!table->rows[i].plan)
             return peal_fail(diag, PEAL_ERR_ARG, "row %u is not compiled", i);
     PEAL_TRY(prove(world, table, rank, diag));
-    if (!fits(&world->segment.layout, table))
-        return peal_fail(diag, PEAL_ERR_RANGE,
-                         "the world was made for a table that needs less memory");
+    PEAL_TRY(check_room(&world->segment.layout, table, PEAL_ERR_RANGE, diag));
     *digest = rt_table_digest(world->ctx, table, &status);
     return status == PEAL_OK ? PEAL_OK : peal_fail(diag, status, "out of memory");
 }
@@ -115,6 +131,9 @@ static peal_status meet_one(struct peal_comm *comm, uint32_t rank, struct peal_h
         PEAL_TRY(rt_vigil_look(comm, vigil, rank, diag));
         rt_sleep_us(100);
     }
+    uint64_t pid = atomic_load_explicit(&board->pid, memory_order_relaxed);
+    uint64_t space = atomic_load_explicit(&board->pid_space, memory_order_relaxed);
+    comm->apart |= pid != (uint32_t)getpid() || space != comm->pid_space;
     uint64_t low = atomic_load_explicit(&board->table[0], memory_order_relaxed);
     uint64_t high = atomic_load_explicit(&board->table[1], memory_order_relaxed);
     if (low == digest.low && high == digest.high)
@@ -225,8 +244,7 @@ peal_status peal_comm_create(peal_world *world, peal_table *table, uint32_t rank
         return peal_fail(diag, PEAL_ERR_ARG, "rank %u in a world joined as rank %u", rank,
                          world->job->rank);
     PEAL_TRY(prove(world, table, rank, diag));
-    if (!fits(&world->segment.layout, table))
-        return peal_fail(diag, PEAL_ERR_MISMATCH, "the world was made for another table");
+    PEAL_TRY(check_room(&world->segment.layout, table, PEAL_ERR_MISMATCH, diag));
     struct peal_comm *comm = peal_calloc(world->ctx, 1, sizeof *comm);
     if (!comm)
         return peal_fail(diag, PEAL_ERR_MEMORY, "out of memory");

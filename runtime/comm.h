@@ -322,6 +322,7 @@ struct peal_comm {
     struct rt_layout layout;
     uint32_t timeout_ms;
     int private_buffers;
+    int apart; /* some ranks of this host are other processes */
     uint64_t chaos;
     uint64_t cache_bytes;
     uint64_t heap_used;    /* from the bottom by peal_mem_alloc, from the top by staging */
@@ -432,6 +433,8 @@ peal_status rt_find(const struct peal_comm *comm, struct rt_args args, struct rt
 
 /* ---- stage.c: private buffers; comm->in and out are the caller's */
 peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag);
+/* ARG where it would have to be and is not. */
+peal_status rt_check_seen(const struct peal_comm *comm, const struct rt_row *row, peal_diag *diag);
 void rt_unstage(struct peal_comm *comm, const struct rt_row *row);
 
 /* ---- attach_when.c: which calls are attached to, but for those too large to be staged. May be, if

@@ -257,8 +257,10 @@ peal_status sock_listen(struct sock_addr *addr, int *fd, peal_diag *diag)
     if (bind(made, &at.any, length) != 0 || listen(made, BACKLOG) != 0) {
         int why = errno;
         sock_close(&made);
-        return peal_fail(diag, PEAL_ERR_IO, "listening on %s: %s", sock_text(addr, text),
-                         strerror(why));
+        return peal_fail(
+            diag, PEAL_ERR_IO, "listening on %s: %s%s", sock_text(addr, text), strerror(why),
+            why == EADDRINUSE ? "; give all ranks another port (peal run: MASTER_PORT or PEAL_PORT)"
+                              : "");
     }
     peal_status status = sock_own(made, addr, diag);
     if (status != PEAL_OK) {

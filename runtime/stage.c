@@ -184,6 +184,24 @@ static void stage_input(struct peal_comm *comm, const struct rt_row *row)
         rt_gauge_note(comm, RT_GAUGE_STORE, bytes, rt_now_ns() - start);
 }
 
+/* Where nothing is staged, and peers are other processes: what stands at such an address there is
+ * something else, which they would read and write. */
+peal_status rt_check_seen(const struct peal_comm *comm, const struct rt_row *row, peal_diag *diag)
+{
+    int in = !(row->reach & RT_REACH_IN) || !row->in_bytes ||
+             is_registered(comm, comm->in, row->in_bytes);
+    int out = !(row->reach & RT_REACH_OUT) || !row->out_bytes ||
+              is_registered(comm, comm->out, row->out_bytes);
+    if (in && out)
+        return PEAL_OK;
+    return peal_fail(
+        diag, PEAL_ERR_ARG,
+        "the %s buffer of rank %u is no memory of peal_mem_alloc, and ranks that are "
+        "other processes do not see it: with private_buffers of the world's parameters "
+        "it is staged",
+        in ? "output" : "input", comm->rank);
+}
+
 /* Lets peers reach what they have to. In place the input that they read stays as it was, while
  * the output grows elsewhere: for the plan, which is proven for both, that is out of place. */
 peal_status rt_stage(struct peal_comm *comm, const struct rt_row *row, peal_diag *diag)

@@ -659,6 +659,7 @@ typedef struct peal_row_info {
     uint32_t wire_roundings;
 } peal_row_info;
 
+/* What a table is for; what row `row` of it is, from 0. The caller sets info->size. Errors: ARG. */
 PEAL_API PEAL_CHECK peal_status peal_table_get(const peal_table *table, peal_table_info *info);
 PEAL_API PEAL_CHECK peal_status peal_table_row(const peal_table *table, uint32_t row,
                                                peal_row_info *info);
@@ -1286,7 +1287,8 @@ typedef struct peal_world_params {
                              processes of its user and pid namespace where the memory is */
     int attach;           /* 1: open shm_name, which another process makes */
     int private_buffers;  /* 1: ranks are processes, so that callers' own buffers are not
-                             visible to peers and are staged through registered memory */
+                             visible to peers and are staged through registered memory; without
+                             it, such a buffer is ARG where ranks are processes */
     uint64_t chaos_seed;  /* not 0: asynchronous engines delay, split and reorder within
                              what they promise, from this seed (for tests) */
     /* Private buffers of messages from this size on are not staged: the kernel copies between
@@ -1298,6 +1300,10 @@ typedef struct peal_world_params {
 #define PEAL_WORLD_PARAMS_INIT {sizeof(peal_world_params), 0, 0, 0, NULL, 0, 0, 0, 0}
 /* clang-format on */
 
+/* A world with memory for this table, whose rows are compiled. With shm_name and attach it waits
+ * for the maker up to the deadline. Errors: ARG, RANGE (more memory than one segment has), MISMATCH
+ * (it was made for another table), TIMEOUT, UNSUPPORTED (its memory cannot be seen from here: join
+ * instead), IO, MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_world_create(peal_ctx *ctx, const peal_world_params *params,
                                                   const peal_table *table, peal_diag *diag,
                                                   peal_world **world_out);
@@ -1419,8 +1425,9 @@ PEAL_API PEAL_CHECK peal_status peal_world_link(const peal_world *world, uint32_
 /* Joins the world as `rank`. Blocks until every rank has joined or the deadline
  * passes; compares plan ids. The table must be verified, or is verified here; of slices, which are
  * the rank's own, capability and bounds are checked, and all ranks have slices.
- * Keeps its own copy of what it needs of the table. Errors: ARG, UNPROVEN,
- * MISMATCH (names the rank), TIMEOUT, PEER (one has ended meanwhile), MEMORY. */
+ * Keeps its own copy of what it needs of the table. Errors: ARG, UNPROVEN, MISMATCH (names the
+ * rank; or the table needs more memory than the one that the world was made for), TIMEOUT, ABORTED,
+ * PEER (one has ended meanwhile), MEMORY. */
 PEAL_API PEAL_CHECK peal_status peal_comm_create(peal_world *world, peal_table *table,
                                                  uint32_t rank, peal_diag *diag,
                                                  peal_comm **comm_out);

@@ -186,6 +186,15 @@ MASTER_PORT=$port MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 RANK=1 \
     expect 4 "$PEAL" run "$two" --group 0,8 --timeout 300
 expect_err "no rank 0 on 127.0.0.1:$port within 300 ms"
 
+# A port that another job has.
+(RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+    "$PEAL" run "$two" --group 0,8 --timeout 1500 >out.0 2>err.0) &
+until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do sleep 0.05; done
+RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+    expect 3 "$PEAL" run "$two" --group 0,8 --timeout 300
+expect_err 'Address already in use; give all ranks another port'
+wait
+
 # Keys.
 unset PEAL_JOB_KEY_FILE
 MASTER_PORT=$port MASTER_ADDR=192.0.2.1 WORLD_SIZE=2 RANK=1 \
@@ -196,6 +205,12 @@ expect_err 'PEAL_JOB_KEY or PEAL_JOB_KEY_FILE'
 RANK=1 PEAL_JOB_KEY=other WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
     expect 4 "$PEAL" run "$two" --group 0,8 --timeout 2000
 expect_err "does not hold this job's key"
+wait
+(RANK=0 PEAL_JOB_KEY=one WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+    "$PEAL" run "$two" --group 0,8 --timeout 1500 >out.0 2>err.0) &
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+    expect 4 "$PEAL" run "$two" --group 0,8 --timeout 700
+expect_err 'rank 1 has no key for the job'
 wait
 launch "a b" "$PEAL" run "$two" --group 0,8 --insecure --check "${late[@]}"
 expect_ranks 0

@@ -83,6 +83,11 @@ expect 0 "$PEAL" run x.peal --bytes 64K --check
 expect 0 "$PEAL" run x.peal --ranks 2 --bytes 8 --check
 expect 2 "$PEAL" run x.peal --ranks 3 --bytes 8
 expect 2 "$PEAL" run x.peal --algorithm ring --bytes 8
+# The plan that was looked at is the plan that runs.
+expect 0 "$PEAL" run x.peal --bytes 8
+id=$(sed -n 's/^plan  *//p' out)
+expect 0 "$PEAL" dump x.peal --json
+expect_json "any(row[\"id\"] == \"$id\" for row in j[\"rows\"])"
 expect 2 "$PEAL" run x.peal --bytes 1M
 expect_err 'more than the plan is for'
 

@@ -29,3 +29,16 @@ LD_LIBRARY_PATH=$PEAL_BUILD/fakecuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} expect
     --collective allreduce,alltoall --count 0,1,4099 --gpu --check --timeout 20000
 expect_out 'all right'
 expect_err 'device memory goes between hosts through pinned host memory by TCP'
+
+# MPICH's numbers its processes, and says nothing of how they meet.
+if command -v mpiexec.mpich >/dev/null; then
+    # shellcheck source=tests/support/launch.sh
+    . "$PEAL_SOURCE/tests/support/launch.sh"
+    expect 2 mpiexec.mpich -n 2 "$PEAL" run host:2
+    expect_err "as MPICH's mpiexec, has started 2 processes"
+    # shellcheck disable=SC2016
+    MASTER_ADDR=127.0.0.1 MASTER_PORT=$(free_port) expect 0 mpiexec.mpich -n 3 \
+        sh -c 'RANK=$PMI_RANK WORLD_SIZE=$PMI_SIZE exec "$0" "$@"' "$PEAL" run host:3 --check \
+        --timeout 20000
+    expect_out 'all right'
+fi

@@ -37,10 +37,11 @@ C
 pc_dir=$(dirname "$(find "$prefix" -name peal.pc)")
 lib_dir=$(dirname "$pc_dir")
 if command -v pkg-config >/dev/null; then
+    # Nothing else's *.pc is there to be asked for: linking takes no more than what was installed.
     for name in peal peal-rt; do
         # shellcheck disable=SC2046
         "$cc" -std=c11 "$work/app/app.c" -o "$work/app/pc-$name" \
-            $(PKG_CONFIG_PATH=$pc_dir pkg-config --cflags --libs "$name")
+            $(PKG_CONFIG_LIBDIR=$pc_dir pkg-config --cflags --libs "$name")
         LD_LIBRARY_PATH=$lib_dir "$work/app/pc-$name" >/dev/null
         echo "pkg-config $name: ok"
     done

@@ -376,6 +376,27 @@ START_TEST(test_replace)
 }
 END_TEST
 
+/* One that needs more memory than the world has: it is said what there is too little of. */
+static int larger_body(struct rank_thread *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    HOLDS(peal_comm_replace(self->comm, self->user, &diag) == PEAL_ERR_RANGE);
+    HOLDS(strstr(diag.text, "bytes of scratch memory") && strstr(diag.text, "another world"));
+    return call_checked(self);
+}
+
+START_TEST(test_replace_larger)
+{
+    peal_table *small = plan(PEAL_ALLREDUCE, "twoshot"), *large = plan(PEAL_ALLREDUCE, "ring");
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    params.heap_bytes = 1u << 16;
+    const char *problem = run_ranks(ctx, small, RANKS, &params, larger_body, large);
+    peal_table_destroy(small);
+    peal_table_destroy(large);
+    ck_assert_msg(!problem, "%s", problem);
+}
+END_TEST
+
 /* ---- what it tells of itself */
 
 static int tell_body(struct rank_thread *self)
@@ -429,6 +450,7 @@ int main(void)
     tcase_add_test(tests, test_late);
     tcase_add_test(tests, test_away);
     tcase_add_test(tests, test_replace);
+    tcase_add_test(tests, test_replace_larger);
     tcase_add_test(tests, test_tell);
     suite_add_tcase(suite, tests);
     return run_suite(suite, CK_FORK_GETENV);

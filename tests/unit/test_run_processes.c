@@ -136,6 +136,46 @@ START_TEST(forked_ranks_with_registered_buffers)
 }
 END_TEST
 
+/* What a program forgets that comes from threads: without a word it would write to other memory of
+ * the other process. */
+static int call_unseen(const struct child *child)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    peal_comm *comm;
+    float in[5000] = {1}, out[5000];
+    if (peal_comm_create(child->world, child->table, child->rank, &diag, &comm) != PEAL_OK)
+        return complain(child, diag.text);
+    peal_status status = peal_allreduce(comm, in, out, 5000, PEAL_FLOAT32, PEAL_SUM, &diag);
+    int told = status == PEAL_ERR_ARG && strstr(diag.text, "private_buffers");
+    told &= peal_allreduce(comm, in, out, 0, PEAL_FLOAT32, PEAL_SUM, &diag) == PEAL_OK;
+    float *seen = peal_mem_alloc(comm, sizeof in);
+    memcpy(seen, in, sizeof in);
+    status = peal_allreduce(comm, seen, seen, 5000, PEAL_FLOAT32, PEAL_SUM, &diag);
+    int right = status == PEAL_OK && seen[0] == 2;
+    peal_comm_destroy(comm);
+    return told && right ? 0 : complain(child, diag.text);
+}
+
+START_TEST(forked_ranks_whose_buffers_nobody_sees)
+{
+    struct child child = {.ctx = ctx, .ranks = 2};
+    peal_world_params params = PEAL_WORLD_PARAMS_INIT;
+    pid_t pids[2];
+    params.ranks = 2;
+    child.table = table_for(ctx, 2, TWOSHOT);
+    ck_assert_int_eq(peal_world_create(ctx, &params, child.table, NULL, &child.world), PEAL_OK);
+    for (child.rank = 0; child.rank < 2; child.rank++) {
+        pids[child.rank] = fork();
+        ck_assert_int_ge(pids[child.rank], 0);
+        if (pids[child.rank] == 0)
+            run_child(&child, call_unseen);
+    }
+    ck_assert_uint_eq(wait_for(pids, 2, -1), 0);
+    peal_world_destroy(child.world);
+    peal_table_destroy(child.table);
+}
+END_TEST
+
 START_TEST(forked_ranks_with_private_buffers)
 {
     run_forked((enum kind)(_i % 4), 2 + (unsigned)_i / 4, 0, 0);
@@ -545,6 +585,7 @@ int main(void)
     TCase *tests = tcase_create("processes");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_loop_test(tests, forked_ranks_with_registered_buffers, 0, 8);
+    tcase_add_test(tests, forked_ranks_whose_buffers_nobody_sees);
     tcase_add_loop_test(tests, forked_ranks_with_private_buffers, 0, 8);
     tcase_add_loop_test(tests, forked_ranks_with_chaotic_engines, 0, 4);
     tcase_add_loop_test(tests, attached_ranks, 0, 2);
