@@ -31,17 +31,22 @@ uint32_t peal_select_sms(const struct planner *planner, const struct candidate *
     return planner->group.accelerators && !copied ? candidate->lanes : 0;
 }
 
-double peal_select_price(const struct planner *planner, uint32_t index, uint64_t bytes)
+/* What the candidate costs if it takes so long. */
+static double price_of(const struct planner *planner, uint32_t index, uint64_t bytes, double us)
 {
-    const struct candidate *candidate = &planner->candidates[index];
-    struct cost cost;
-    peal_candidate_cost(candidate, bytes, &cost);
-    uint32_t sms = peal_select_sms(planner, candidate);
+    uint32_t sms = peal_select_sms(planner, &planner->candidates[index]);
     /* Compared as whole picoseconds, so that no rounding mode or compiler decides. */
-    double price = cost.time_us * (1 + planner->request.sm_price * sms) * 1e6;
+    double price = us * (1 + planner->request.sm_price * sms) * 1e6;
     price *= peal_policy_factor(planner, index, bytes);
     price = price < PRICE_MAX ? price : PRICE_MAX;
     return (double)(uint64_t)(price + 0.5);
+}
+
+double peal_select_price(const struct planner *planner, uint32_t index, uint64_t bytes)
+{
+    struct cost cost;
+    peal_candidate_cost(&planner->candidates[index], bytes, &cost);
+    return price_of(planner, index, bytes, cost.time_us);
 }
 
 /* The one that needs least scratch, when the bound rules all out: shrink rather than fail. */
@@ -106,11 +111,10 @@ static int is_tied(const struct planner *planner, uint32_t index, double most, u
            peal_select_price(planner, index, bytes) <= most;
 }
 
-/* In whole picoseconds, as prices. */
 static double strained_price(const struct planner *planner, uint32_t index, uint64_t bytes)
 {
-    double price = peal_candidate_strained_us(&planner->candidates[index], bytes) * 1e6;
-    return (double)(uint64_t)((price < PRICE_MAX ? price : PRICE_MAX) + 0.5);
+    return price_of(planner, index, bytes,
+                    peal_candidate_strained_us(&planner->candidates[index], bytes));
 }
 
 /* Of those that cost no more than `most`, and no more than `strained` under strain, one with the

@@ -3,11 +3,15 @@
  * Arenas of ranks of one process, which all of them use at one address. A rank that gives up while
  * ranks join does not know who has come as far as using its memory, and can wait for nobody: so the
  * last of those who use an arena gives it back, be it the rank's own or not. They are counted where
- * ranks meet, for they need not share a peal_cuda.
+ * ranks meet, for they need not share a peal_cuda. What other processes have open by CUDA IPC they
+ * close first.
  */
+#include "clock.h"
 #include "cuda_comm.h"
 
 #include <string.h>
+
+#define CLOSED_MS 1000u /* the most that one rank's end waits for the others' */
 
 peal_status cuda_corner_make(struct peal_cuda_comm *comm, peal_diag *diag)
 {
@@ -58,6 +62,19 @@ peal_status cuda_arena_take(struct peal_cuda_comm *comm, uint32_t rank,
     return PEAL_OK;
 }
 
+/* CUDA IPC: memory is freed when no other process has it open. They have closed it once they part
+ * from the comm; or they are dead, or keep it without end, which is theirs to answer for. */
+static void await_closed(const struct peal_cuda_comm *comm)
+{
+    uint32_t ms = comm->host->timeout_ms < CLOSED_MS ? comm->host->timeout_ms : CLOSED_MS;
+    uint64_t deadline = rt_now_ns() + (uint64_t)ms * 1000000u;
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        while (comm->peers[r].opens && rt_now_ns() < deadline &&
+               !atomic_load_explicit(&cuda_corner(comm->host, r)->closed, memory_order_acquire) &&
+               rt_fate(comm->host, r) == RT_FINE)
+            rt_sleep_us(100);
+}
+
 static void give_back(struct peal_cuda_comm *comm, uint32_t rank, uint32_t device,
                       cu_handle context, struct cuda_block *block)
 {
@@ -66,6 +83,8 @@ static void give_back(struct peal_cuda_comm *comm, uint32_t rank, uint32_t devic
         return;
     if (atomic_load_explicit(&cuda_corner(comm->host, rank)->bound, memory_order_acquire))
         cuda_group_unbind(comm, device, block->bytes);
+    if (block->kind == CUDA_PLAIN)
+        await_closed(comm);
     cuda_block_free(comm->cuda, block);
     (void)comm->cuda->call.context_pop(&before);
 }

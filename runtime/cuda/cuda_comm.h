@@ -111,6 +111,7 @@ struct cuda_there {
 struct cuda_peer {
     enum cuda_reach reach;
     cu_ptr arena;      /* where this rank has it; 0: unreached */
+    int opens;         /* by CUDA IPC: it opens this rank's memory, as this rank its */
     int mine;          /* of this process: its addresses hold here, */
     uint32_t device;   /* on this device */
     cu_handle context; /* and in this context, retained */
@@ -222,7 +223,7 @@ struct cuda_corner {
     _Atomic uint32_t stage; /* of exchanges. Nobody is more than one ahead, so two slots do; */
     _Atomic uint32_t users; /* of the arena, in its process; 0: it has not been shown, or is gone */
     _Atomic uint32_t bound; /* it is, to a multicast object */
-    uint32_t zero;
+    _Atomic uint32_t closed; /* of other ranks' memory it has nothing open any more */
     char slot[2][CUDA_CARD_ROOM];
 };
 _Static_assert(sizeof(struct cuda_corner) <= RT_PAGE, "a page");

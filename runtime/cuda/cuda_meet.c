@@ -157,9 +157,18 @@ static peal_status reach(struct peal_cuda_comm *comm, const struct cuda_card *ca
     return PEAL_OK;
 }
 
+/* From here on others may open this rank's memory, whether or not it gets to theirs. */
+static void note_openers(struct peal_cuda_comm *comm, const struct cuda_card *cards)
+{
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        comm->peers[r].opens = is_near(comm, r) && !cards[r].memory.types &&
+                               !same_process(&cards[r], &cards[comm->rank]);
+}
+
 static peal_status reach_all(struct peal_cuda_comm *comm, const struct cuda_card *cards,
                              const int *fds, peal_diag *diag)
 {
+    note_openers(comm, cards);
     for (uint32_t r = 0; r < comm->nranks; r++)
         PEAL_TRY(reach(comm, cards, r, fds[r], diag));
     return PEAL_OK;
@@ -325,13 +334,21 @@ peal_status cuda_agree(struct peal_cuda_comm *comm, peal_status status, peal_dia
     return status;
 }
 
+/* What is another process's first: it may wait for that before it gives its own back. */
 void cuda_part(struct peal_cuda_comm *comm, int entered)
 {
-    for (uint32_t r = 0; comm->peers && r < comm->nranks; r++) {
+    uint32_t n = comm->peers ? comm->nranks : 0;
+    int opened = 0;
+    for (uint32_t r = 0; r < n; r++) {
         cuda_there_free(comm, r);
+        if (!comm->peers[r].mine && entered)
+            cuda_block_free(comm->cuda, &comm->peers[r].block);
+        opened |= comm->peers[r].opens;
+    }
+    if (opened)
+        atomic_store_explicit(&cuda_corner(comm->host, comm->rank)->closed, 1,
+                              memory_order_release);
+    for (uint32_t r = 0; r < n; r++)
         if (comm->peers[r].mine)
             cuda_arena_leave(comm, r);
-        else if (entered)
-            cuda_block_free(comm->cuda, &comm->peers[r].block);
-    }
 }

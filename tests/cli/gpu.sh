@@ -90,6 +90,8 @@ right FAKECUDA_PEER=0 -- cluster-h100-16.xml --group 0,8,16 -c allreduce,allgath
 right FAKECUDA_PEER=0 -- cluster-h100-16.xml --group 0,8,16 -c alltoallv -b 90K --procs
 right FAKECUDA_PEER=0 -- dgx-h100.xml -n 3 -c allgather,alltoall --zero-sm -b 60K --registered -i 2
 right FAKECUDA_PEER=0 FAKECUDA_VMM=0 -- cluster-h100-16.xml --group 0,8 -c allreduce -b 60K
+# What others have open by CUDA IPC is freed behind them, however long they take.
+right FAKECUDA_VMM=0 FAKECUDA_CLOSE_US=20000 -- dgx-h100.xml -n 3 -c allreduce -b 60K --procs
 refused 'does not reach' LD_LIBRARY_PATH="$fake" FAKECUDA_PEER=0 -- pcie-8gpu.xml -n 4 -b 1M
 
 # ---- multicast and folds by a switch, which needs a device a rank

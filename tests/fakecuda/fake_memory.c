@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -255,6 +256,11 @@ cu_result cuMemFree_v2(cu_ptr at)
 {
     (void)fake_current("cuMemFree");
     fake_not_captured("cuMemFree");
+    (void)pthread_mutex_lock(&fake_lock);
+    unsigned i = find(at, 1u << PLAIN);
+    if (i != RANGES && flock(ranges[i].fd, LOCK_EX | LOCK_NB))
+        fake_misuse("cuMemFree of %#llx, which another process has open", at);
+    (void)pthread_mutex_unlock(&fake_lock);
     release("cuMemFree", at, PLAIN);
     return CU_SUCCESS;
 }
@@ -359,7 +365,7 @@ cu_result cuIpcOpenMemHandle_v2(cu_ptr *at, struct cu_ipc_handle handle, unsigne
         return CU_PEER_ACCESS_UNSUPPORTED;
     int fd = fake_open_file((uint32_t)ipc.pid, ipc.fd);
     *at = fd < 0 ? 0 : map_file(fd, whole(ipc.bytes), 0);
-    if (!*at)
+    if (!*at || flock(fd, LOCK_SH)) /* until it is closed, or this process ends */
         return CU_INVALID_HANDLE;
     (void)pthread_mutex_lock(&fake_lock);
     (void)add(OPENED, *at, ipc.bytes, fd, ipc.device);
@@ -370,6 +376,7 @@ cu_result cuIpcOpenMemHandle_v2(cu_ptr *at, struct cu_ipc_handle handle, unsigne
 cu_result cuIpcCloseMemHandle(cu_ptr at)
 {
     (void)fake_current("cuIpcCloseMemHandle");
+    (void)usleep((useconds_t)fake_setting("FAKECUDA_CLOSE_US", 0));
     release("cuIpcCloseMemHandle", at, OPENED);
     return CU_SUCCESS;
 }

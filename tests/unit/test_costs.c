@@ -159,12 +159,30 @@ START_TEST(transfers_between_two_boxes_do_not_keep_in_step)
 }
 END_TEST
 
+/* Among plans that cost the same, SMs counted: four lanes in tiles of 64 KiB lose less to longer
+ * start-ups than eight in tiles of 32. */
+START_TEST(longer_start_ups_have_the_same_price_of_sms)
+{
+    peal_fabric *fabric = test_cluster(ctx, "dgx-a100.xml", 2, "rails");
+    peal_request request = PEAL_REQUEST_INIT;
+    peal_row_info row = {.size = sizeof row};
+    request.min_bytes = request.max_bytes = 4u << 20;
+    request.sm_price = 0.0005;
+    peal_table *table = test_planned(ctx, fabric, &request);
+    ck_assert_int_eq(peal_table_row(table, 0, &row), PEAL_OK);
+    ck_assert_uint_eq(row.channels, 4);
+    peal_table_destroy(table);
+    peal_fabric_destroy(fabric);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = tcase_create("costs");
     tcase_set_timeout(all, 120);
     tcase_add_test(all, costs_are_what_the_simulation_takes);
     tcase_add_test(all, transfers_between_two_boxes_do_not_keep_in_step);
+    tcase_add_test(all, longer_start_ups_have_the_same_price_of_sms);
     Suite *suite = suite_create("costs");
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
