@@ -816,6 +816,18 @@ static peal_status read_text(struct assembler *as)
 
 /* ---- the table */
 
+/* For what is found out later. */
+static void note_lines(const struct assembler *as, peal_table *table)
+{
+    uint32_t line = 1, at = 0;
+    peal_copy_text(table->name, sizeof table->name, as->in.name ? as->in.name : "");
+    for (uint32_t i = 0; i < table->nrows; i++) {
+        for (; at < as->places.at[i]; at++)
+            line += as->in.text[at] == '\n';
+        table->rows[i].line = line;
+    }
+}
+
 /* Moves the plans into a table of their own. */
 static peal_status make_table(struct assembler *as, peal_table **table_out)
 {
@@ -825,6 +837,7 @@ static peal_status make_table(struct assembler *as, peal_table **table_out)
     for (uint32_t i = 0; i < table->nrows; i++)
         table->rows[i].plan = as->plans[i];
     as->nplans = 0;
+    note_lines(as, table);
     peal_diag diag = PEAL_DIAG_INIT;
     uint32_t row = 0;
     peal_status status = peal_table_check_rows(table, NULL, &row, &diag);

@@ -126,6 +126,7 @@ static peal_status load_rows(const struct file *file, peal_table *table)
         return broken(file, PEAL_ERR_INPUT,
                       "the header names another collective than the first plan");
     PEAL_TRY(peal_table_check_rows(table, file->name, NULL, file->diag));
+    peal_copy_text(table->name, sizeof table->name, file->name ? file->name : "");
     for (uint32_t i = 0; i < table->nrows; i++)
         peal_plan_describe(table->rows[i].plan, &table->rows[i].info);
     return PEAL_OK;

@@ -333,6 +333,7 @@ const char *peal_plan_op_name(uint8_t op);
 struct table_row {
     peal_row_info info; /* predictions; strings inside are static or arrays */
     struct peal_plan *plan;
+    uint32_t line; /* of the text that it was read from; 0: none */
 };
 
 struct peal_table {
@@ -341,7 +342,8 @@ struct peal_table {
     uint32_t nrows;
     struct table_row *rows; /* by (collective, root, peer); for each, rising adjacent ranges */
     int verified;
-    void *planner; /* the compiler's own notes, freed by planner_free */
+    char name[256]; /* of the file that it was read from; "": of none, or several */
+    void *planner;  /* the compiler's own notes, freed by planner_free */
     void (*planner_free)(peal_ctx *ctx, void *planner);
 };
 

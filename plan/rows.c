@@ -176,6 +176,8 @@ peal_status peal_table_join(peal_table *table, peal_table *from, peal_diag *diag
     table->rows = rows;
     table->nrows = (uint32_t)nrows;
     table->verified = table->verified && from->verified;
+    if (!peal_streq(table->name, from->name))
+        table->name[0] = '\0';
     from->rows = NULL;
     from->nrows = 0;
     from->verified = 0;

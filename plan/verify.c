@@ -6,10 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Three calls in a row are executed as one up to this many ranks; beyond it, that every entry
- * precedes every return carries the proof alone. */
-#define VERIFY_CHAIN_RANKS 16u
-
 /* The calls that are executed in a row do the same wrong: it is said once. */
 static int said_before(const struct verify_out *out, const peal_finding *finding)
 {
@@ -176,9 +172,6 @@ static peal_status prove_run(struct proving *p, struct verify_out *out, struct p
     report_unentered(run, out);
     return PEAL_OK;
 }
-
-/* One by one, trip counts of deep regions would take the square of their depth. */
-#define VERIFY_EVERY_TRIPS 64u
 
 /* In place, input and output are one: whatever conflicts out of place conflicts there too, under
  * the same order. So races are looked for in place, and values in both ways. Small plans are
@@ -408,6 +401,8 @@ peal_status peal_table_prove(peal_table *table, peal_proof how, peal_finding_fn 
         return peal_fail(diag, PEAL_ERR_ARG, "no such proof");
     peal_verify_report sum = {.size = sizeof sum, .ranks = table->nranks};
     PEAL_TRY(check_whole(table, diag));
+    if (how != PEAL_PROOF_CLASSES)
+        PEAL_TRY(peal_verify_affordable(table, diag));
     struct rows rows = {table, how, found, user, {.ctx = table->ctx}, NULL};
     rows.row = peal_calloc(table->ctx, table->nrows, sizeof *rows.row);
     if (!rows.row)

@@ -10,6 +10,11 @@
 
 #define VERIFY_FINDINGS_MAX 32u
 #define VERIFY_CALLS_MAX 3u
+/* Three calls in a row are executed as one up to this many ranks; beyond it, that every entry
+ * precedes every return carries the proof alone. */
+#define VERIFY_CHAIN_RANKS 16u
+/* One by one, trip counts of deep regions would take the square of their depth. */
+#define VERIFY_EVERY_TRIPS 64u
 
 /* Where findings go, and how many there were. */
 struct verify_out {
@@ -59,6 +64,8 @@ void peal_verify_sems_free(struct verify_sems *sems);
 peal_status peal_verify_check(const struct peal_plan *plan, struct verify_out *out);
 /* The most trips that have to be executed: so many prove any number. */
 uint32_t peal_verify_trips(const struct peal_plan *plan);
+/* verify_work.c: LIMIT, with the worst plan's place: a small file that takes long to be proven. */
+peal_status peal_verify_affordable(const peal_table *table, peal_diag *diag);
 /* 1: b is executed like a, step for step, so that a's proof is b's, but for what peal_verify_check
  * looks at. trips: peal_verify_trips of each. */
 int peal_verify_covers(const struct peal_plan *a, const struct peal_plan *b, uint32_t trips_a,

@@ -804,7 +804,8 @@ typedef struct peal_verify_report {
 /* Proves every row: result, deadlock, races, composition, capability and bounds
  * (docs/plan-format.md, "What is proven"). `found` (may be NULL) hears of each
  * finding, at most 32 a row. PEAL_OK: proven, and the table is marked so;
- * ERR_UNPROVEN: findings. */
+ * ERR_UNPROVEN: findings; ERR_LIMIT: it would take too long for a table of its
+ * size ("Limits" there), with the file and line of the plan that does. */
 PEAL_API PEAL_CHECK peal_status peal_table_verify(peal_table *table, peal_finding_fn found,
                                                   void *user, peal_verify_report *report,
                                                   peal_diag *diag);

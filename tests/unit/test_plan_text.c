@@ -206,6 +206,43 @@ START_TEST(wrong_text_is_named_with_its_place)
 }
 END_TEST
 
+/* Two ranks that copy a span of many chunks, so many times. */
+static peal_status prove_copies(uint32_t chunks, uint32_t copies, peal_diag *diag)
+{
+    size_t room = 1000 + 100 * (size_t)copies;
+    char *text = malloc(room);
+    peal_table *table = NULL;
+    ck_assert_ptr_nonnull(text);
+    size_t used = (size_t)snprintf(
+        text, room,
+        "peal-table 1\nplan allreduce ranks 1 bytes 8..8 algorithm x chunks 1 rank 0\n"
+        "plan broadcast ranks 1 bytes 8..4096 algorithm x chunks %u\n"
+        "region scratch width %u depth 1 slot 4096\nrank 0 lane body\n",
+        chunks, chunks);
+    for (uint32_t i = 0; i < copies; i++)
+        used +=
+            (size_t)snprintf(text + used, room - used, "copy c0*%u: in[0] -> s0[0] sm\n", chunks);
+    ck_assert_msg(peal_table_assemble(ctx, text, used, "t.s", diag, &table) == PEAL_OK, "%s",
+                  diag->text);
+    peal_status status = peal_table_verify(table, NULL, NULL, NULL, diag);
+    peal_table_destroy(table);
+    free(text);
+    return status;
+}
+
+/* A small file may ask for hours of proving: it is refused, and the plan named that does. */
+START_TEST(what_takes_too_long_to_prove_is_refused)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    ck_assert_int_eq(prove_copies(100, 50, &diag), PEAL_ERR_UNPROVEN);
+    ck_assert_int_eq(prove_copies(60000, 500, &diag), PEAL_ERR_LIMIT);
+    ck_assert_str_eq(diag.path, "t.s");
+    ck_assert_uint_eq(diag.line, 3);
+    ck_assert_msg(strstr(diag.text, "for plan 1, which is too many for its 500 steps"), "%s",
+                  diag.text);
+}
+END_TEST
+
 START_TEST(cut_text_is_refused_unless_a_row_ends_there)
 {
     static const char text[] = SAMPLE;
@@ -362,6 +399,7 @@ int main(void)
     tcase_add_test(tests, cut_text_is_refused_unless_a_row_ends_there);
     tcase_add_test(tests, odd_bytes_are_refused_or_read);
     tcase_add_test(tests, long_lines_are_refused);
+    tcase_add_test(tests, what_takes_too_long_to_prove_is_refused);
     tcase_add_test(tests, the_largest_number_goes_round);
     tcase_add_test(tests, many_weights_go_round);
     tcase_add_test(tests, blocks_of_many_ranks_go_round);
