@@ -683,6 +683,8 @@ struct rt_blocked {
 };
 /* Records the world's first error; a later one is dropped. */
 void rt_fail(char *base, const struct rt_error *error);
+/* Tells ranks of other hosts what has ended the world, whoever has recorded it. */
+void rt_failure_pass(struct peal_comm *comm);
 /* Has the world failed? Then the status of the first error, and its text in *diag. */
 peal_status rt_failure(struct peal_comm *comm, peal_diag *diag);
 /* The same for anybody, and PEAL_OK where it has not. */

@@ -388,6 +388,8 @@ void rt_far_stop(struct peal_comm *comm)
 {
     if (comm->far && comm->far->comm == comm) {
         set_answers(comm->far, 0);
+        /* They may hear sooner that this rank has left than why, from the one that has ended it. */
+        rt_failure_pass(comm);
         comm->far->transport->stop(comm->far->transport);
         comm->far->comm = NULL;
     }

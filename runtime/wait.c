@@ -142,6 +142,13 @@ static peal_status tell_about(const struct peal_comm *comm, const struct rt_erro
     }
 }
 
+void rt_failure_pass(struct peal_comm *comm)
+{
+    struct rt_error error;
+    if (rt_world_failed(comm) && read_error(comm->base, &error))
+        rt_far_fail(comm, &error);
+}
+
 peal_status rt_failure_now(const struct peal_comm *comm, peal_diag *diag)
 {
     struct rt_error error;

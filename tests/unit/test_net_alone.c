@@ -246,15 +246,20 @@ struct aborter {
     uint32_t after_us;
 };
 
+static uint32_t abort_after_us;
+static int abort_is_held_up;
+
 static void *abort_main(void *user)
 {
     const struct aborter *aborter = user;
+    struct rt_error error = {.status = PEAL_ERR_ABORTED, .rank = 1, .culprit = RT_NOBODY};
     rt_sleep_us(aborter->after_us);
-    peal_comm_abort(aborter->comm);
+    if (abort_is_held_up)
+        rt_fail(aborter->comm->base, &error);
+    else
+        peal_comm_abort(aborter->comm);
     return NULL;
 }
-
-static uint32_t abort_after_us;
 
 /* Another thread ends the comm while its caller receives: buffers are the caller's again. */
 static void body_aborted(struct member *self, peal_comm *comm)
@@ -283,6 +288,16 @@ START_TEST(test_aborted)
 {
     abort_after_us = 3000 + 9000 * (uint32_t)_i;
     run_members(body_aborted, 2, 0);
+}
+END_TEST
+
+/* The one that aborts has not told other hosts yet when ranks of its own leave: these do. */
+START_TEST(test_aborted_and_left)
+{
+    abort_after_us = 3000;
+    abort_is_held_up = 1;
+    run_members(body_aborted, 2, 0);
+    abort_is_held_up = 0;
 }
 END_TEST
 
@@ -628,6 +643,7 @@ int main(void)
     tcase_add_test(alone, test_two);
     tcase_add_test(alone, test_differ);
     tcase_add_loop_test(alone, test_aborted, 0, 3);
+    tcase_add_test(alone, test_aborted_and_left);
     tcase_add_test(alone, test_last_read);
     tcase_add_test(alone, test_dribble);
     tcase_add_test(alone, test_claim);
