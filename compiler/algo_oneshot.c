@@ -24,8 +24,10 @@
 #define PACKET_ALPHA_HOST 0.7
 /* Where nobody waits, what is stored is stored as it is, stays in caches, and is on its way while
  * the next call is made: 16 KiB took 1.3 us by two ranks, and loads out of the root's buffer 2.4.
- * At 32 KiB, of which a ring is no more in a core's second cache, both took 2.7. */
-#define PACKET_SCALE_AHEAD 2.5
+ * At 32 KiB, of which a ring is no more in a core's second cache, both took 2.7. What a lane takes
+ * is between what two ranks took and eight, which shared two cores. */
+#define PACKET_SCALE_AHEAD 2.0
+#define LANE_SHARES_AHEAD 1.25
 #define AHEAD_BYTES_MAX (16u << 10)
 
 static int runs_ahead(const struct planner *planner)
@@ -103,8 +105,7 @@ static void lane_shares(const struct planner *planner, uint32_t most_out, uint32
     case PEAL_BROADCAST:
     case PEAL_SCATTER:
         *behind = 0;
-        *before =
-            runs_ahead(planner) ? n / PACKET_SCALE_AHEAD * share : (2.0 * most_out + 1) * share;
+        *before = (runs_ahead(planner) ? LANE_SHARES_AHEAD : 2.0 * most_out + 1) * share;
         break;
     case PEAL_GATHER:
         *behind = (1.5 * n - 0.5) * share;
