@@ -15,6 +15,14 @@ static double gaps(const struct level_costing *c, double messages)
     return c->phase->level || c->queued ? messages * channels - 1 : messages - 1;
 }
 
+/* What other engines send in one round lies where that of the next has to, which waits for a
+ * credit: a start-up back, and all channels' credits and pieces are in one queue. */
+static void wait_for_credits(const struct level_costing *c, struct stage *turn)
+{
+    turn->alpha_us *= 2;
+    turn->gap_us = 2.0 * c->queued * c->candidate->channels * c->hop_gap_us;
+}
+
 /*
  * Where pieces are handed on one by one, a lane waits once a round for what its peers send,
  * whatever it has under way itself, or, loading inputs, in each piece: between two pieces counts
@@ -35,6 +43,8 @@ static void add_turn(struct level_costing *c, uint32_t lane, double alpha_us, do
     turn.alone_us_per_byte = stage->alone_us_per_byte + fold_us;
     turn.load_us = stage->load_us;
     turn.resource = stage->resource;
+    if (c->phase->kind == LEVEL_FOLD && !loads && !c->direct && !c->phase->level && rounds > 1)
+        wait_for_credits(c, &turn);
     candidate->stage[candidate->nstages++] = turn;
 }
 
