@@ -290,7 +290,8 @@ struct peal_comm {
     uint32_t copy; /* of the row's packets and scratch: the call's number tells */
     uint32_t rank;
     uint32_t nranks;
-    uint32_t polls;
+    uint32_t polls;         /* in vain, since anything last moved; */
+    int timed;              /* by the clock, too: from wait_start on */
     uint32_t behind;        /* the rank that the call may be too far ahead of; RT_NOBODY: none */
     int drowsy;             /* it has told that it sleeps, or may */
     uint32_t spin;          /* failed polls before the thread yields */

@@ -211,9 +211,16 @@ static peal_status broken(struct peal_comm *comm, const struct rt_row *row,
 
 /* ---- the call */
 
-void rt_begin(struct peal_comm *comm, struct rt_row *row)
+/* What is waited for next has the whole deadline. */
+static inline void stop_waiting(struct peal_comm *comm)
 {
     comm->polls = 0;
+    comm->timed = 0;
+}
+
+void rt_begin(struct peal_comm *comm, struct rt_row *row)
+{
+    stop_waiting(comm);
     rt_ahead_begin(comm, row);
     for (uint32_t i = 0; i < row->nlanes; i++) {
         struct rt_lane *lane = &row->lanes[i];
@@ -247,7 +254,7 @@ peal_status rt_pass(struct peal_comm *comm, struct rt_row *row, struct rt_progre
     }
     rt_far_flush(comm);
     if (progress->moved) {
-        comm->polls = 0;
+        stop_waiting(comm);
         if (comm->drowsy)
             rt_awake(comm);
         rt_rouse_any(comm);

@@ -417,15 +417,23 @@ static void look_again(struct peal_comm *comm, uint64_t now)
     comm->next_look = now + LOOK_NS;
 }
 
+/* The first look at the clock since anything moved, by whoever asks: a call may begin under one who
+ * waits and go on under one who only asks now and then. */
+static void begin_timing(struct peal_comm *comm, uint64_t now)
+{
+    if (comm->timed)
+        return;
+    comm->timed = 1;
+    comm->wait_start = now;
+    comm->next_look = now + LOOK_NS;
+}
+
 peal_status rt_glance(struct peal_comm *comm, const struct rt_blocked *blocked, peal_diag *diag)
 {
     if (rt_world_failed(comm))
         return rt_failure(comm, diag);
     uint64_t now = rt_now_ns();
-    if (comm->polls == 1) {
-        comm->wait_start = now;
-        comm->next_look = now + LOOK_NS;
-    }
+    begin_timing(comm, now);
     if (comm->polls >= UINT32_MAX / 2)
         comm->polls = comm->spin + 2 * YIELDS_PER_LOOK;
     if (now < comm->next_look)
@@ -448,10 +456,7 @@ peal_status rt_wait_more(struct peal_comm *comm, const struct rt_blocked *blocke
     if (rt_world_failed(comm))
         return rt_failure(comm, diag);
     uint64_t now = rt_now_ns();
-    if (yields == YIELDS_PER_LOOK) {
-        comm->wait_start = now;
-        comm->next_look = now + LOOK_NS;
-    }
+    begin_timing(comm, now);
     if (yields >= UINT32_MAX / 2)
         comm->polls = comm->spin + 2 * YIELDS_PER_LOOK;
     if (naps && !heard)

@@ -316,13 +316,45 @@ static int away_body(struct rank_thread *self)
     return 0;
 }
 
+/* Each of two calls has its own deadline, also if who has waited for the first asks now and then
+ * for the second, which began meanwhile and waits from its first step on. */
+static int anew_body(struct rank_thread *self)
+{
+    peal_diag diag = PEAL_DIAG_INIT;
+    float in[4] = {1}, out[2][4];
+    peal_pending *pending[2];
+    int done = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        peal_call call = PEAL_CALL_INIT;
+        call.collective = PEAL_BROADCAST;
+        call.in = in;
+        call.out = out[i];
+        call.count = 4;
+        MUST(peal_pending_create(self->comm, &call, &diag, &pending[i]));
+    }
+    MUST(peal_barrier(self->comm, &diag));
+    for (unsigned i = 0; i < 2; i++) {
+        if (self->rank == 0)
+            nap_ms(PATIENCE_MS / 2 + 100);
+        MUST(peal_start(pending[i], &diag));
+    }
+    MUST(peal_wait(pending[0], &diag));
+    while (!done)
+        MUST(peal_test(pending[1], &done, &diag));
+    peal_pending_destroy(pending[0]);
+    peal_pending_destroy(pending[1]);
+    return 0;
+}
+
+static const rank_fn patient[] = {away_body, anew_body};
+
 START_TEST(test_away)
 {
     peal_table *table = plan_all();
     peal_world_params params = PEAL_WORLD_PARAMS_INIT;
     params.heap_bytes = 1u << 16;
     params.timeout_ms = PATIENCE_MS;
-    const char *problem = run_ranks(ctx, table, RANKS, &params, away_body, NULL);
+    const char *problem = run_ranks(ctx, table, RANKS, &params, patient[_i], NULL);
     peal_table_destroy(table);
     ck_assert_msg(!problem, "%s", problem);
 }
@@ -448,7 +480,7 @@ int main(void)
     tcase_add_loop_test(tests, test_outstanding, 0, 2);
     tcase_add_test(tests, test_memory);
     tcase_add_test(tests, test_late);
-    tcase_add_test(tests, test_away);
+    tcase_add_loop_test(tests, test_away, 0, sizeof patient / sizeof *patient);
     tcase_add_test(tests, test_replace);
     tcase_add_test(tests, test_replace_larger);
     tcase_add_test(tests, test_tell);
