@@ -18,6 +18,8 @@
  *   +nt     stores to outputs go around the caches
  *   +back   every second call goes backwards
  *   +early  the own block is copied before peers are waited for, not behind all
+ *   +split  one half of it is copied before, the other one behind: both waits have company
+ *   +weave  attached to by tiles, each behind one of the own block
  *   +huge   the kernel is asked to make large pages of the caller's buffers: what a program may do
  *           with its own, and a library only if told to
  *   @N      tiles of N KiB
@@ -54,9 +56,9 @@ struct word {
 enum count { ENTERED, FOLDED, LEFT, COUNTS };
 
 struct shared {
-    struct word count[COUNTS][MOST]; /* by the first rank of a processor, for all of it */
-    struct word sent;                /* of broadcasts: tiles; */
-    struct word got[2][MOST];        /* calls by lines, and tiles */
+    struct word count[COUNTS][2][MOST]; /* by turns, by the first rank of a processor for all */
+    struct word sent;                   /* of broadcasts: tiles; */
+    struct word got[2][MOST];           /* calls by lines, and tiles */
     struct {
         _Alignas(2 * LINE) char *in;
         char *out;
@@ -72,7 +74,7 @@ struct shared {
 
 static struct shared *all;
 static enum way { LINEWISE, SLOTS, ATTACH, WRITE, MIXED, SPLICE } way;
-static int around, turns, early, huge;
+static int around, turns, early, splits, weaves, huge;
 static size_t tile_bytes = 64u << 10;
 
 static int me, ranks;
@@ -92,20 +94,22 @@ static void idle(int near, unsigned *polls)
         _mm_pause();
 }
 
+/* Ranks may be two times ahead of others on their processor: two counts take turns. */
 static void arrive(enum count what)
 {
-    atomic_uint *count = &all->count[what][home[me]].n;
-    ++told[what];
+    unsigned time = told[what]++;
+    atomic_uint *count = &all->count[what][time % 2][home[me]].n;
     if (members[home[me]] == 1)
-        atomic_store_explicit(count, told[what], memory_order_release);
+        atomic_store_explicit(count, time / 2 + 1, memory_order_release);
     else
         (void)atomic_fetch_add_explicit(count, 1, memory_order_release);
 }
 
 static int has_come(enum count what, int processor, unsigned times)
 {
-    unsigned count = atomic_load_explicit(&all->count[what][processor].n, memory_order_acquire);
-    return (int)(count - times * (unsigned)members[processor]) >= 0;
+    const struct word *word = &all->count[what][(times - 1) % 2][processor];
+    unsigned count = atomic_load_explicit(&word->n, memory_order_acquire);
+    return (int)(count - ((times - 1) / 2 + 1) * (unsigned)members[processor]) >= 0;
 }
 
 static void wait_all(enum count what, unsigned times)
@@ -408,29 +412,53 @@ static size_t written(size_t block)
     return way == WRITE ? block : way == MIXED ? block / 2 & ~(size_t)4095 : 0;
 }
 
-static void reach_blocks(int rank, enum kind kind, const struct job *job)
+/* [at, at + bytes) of the blocks for each other. */
+static void reach_blocks(int rank, const struct job *job, size_t at, size_t bytes)
 {
-    size_t w = written(job->block), rest = job->block - w, theirs = job->block * (size_t)rank;
-    size_t mine = job->block * (size_t)me;
+    size_t mine = job->block * (size_t)me, theirs = job->block * (size_t)rank;
+    size_t w = written(bytes), end = at + w;
     char *to = all->who[rank].out + mine, *from = all->who[rank].in;
-    move(rank, 1, job->in + (kind == GATHER ? 0 : theirs), to, w);
-    move(rank, 0, job->out + theirs + w, from + (kind == GATHER ? 0 : mine) + w, rest);
+    move(rank, 1, job->in + (job->kind == GATHER ? 0 : theirs) + at, to + at, w);
+    move(rank, 0, job->out + theirs + end, from + (job->kind == GATHER ? 0 : mine) + end,
+         bytes - w);
+}
+
+static void own_piece(const struct job *job, size_t at, size_t bytes)
+{
+    size_t mine = job->block * (size_t)me;
+    give_own(job->out + mine + at, job->in + (job->kind == GATHER ? 0 : mine) + at, bytes);
+}
+
+/* Pieces of the own block are copied in between, when peers read what is near. */
+static void weave_blocks(const struct job *job)
+{
+    for (size_t t = 0; t < job->parts; t++) {
+        size_t at = nth(t, job->parts) * job->tile, bytes = least(job->tile, job->block - at);
+        own_piece(job, at, bytes);
+        if (t == 0)
+            wait_all(ENTERED, tiles);
+        for (int i = 1; i < ranks; i++)
+            reach_blocks(other(backward ? ranks - i : i), job, at, bytes);
+    }
+    leave();
 }
 
 static void attach(enum kind kind, char *in, char *out, size_t block)
 {
-    struct job job = {kind, in, out, block, 0, 0};
-    size_t mine = block * (size_t)me;
-    char *own = in + (kind == GATHER ? 0 : mine);
+    size_t tile = least(tile_bytes, block);
+    struct job job = {kind, in, out, block, tile, (block + tile - 1) / tile};
+    size_t before = early ? block : splits ? block / 2 & ~(size_t)(LINE - 1) : 0;
     enter(in, out);
-    if (early)
-        give_own(out + mine, own, block);
+    if (weaves && job.parts > 1) {
+        weave_blocks(&job);
+        return;
+    }
+    own_piece(&job, 0, before);
     wait_all(ENTERED, tiles);
     for (int i = 1; i < ranks; i++)
-        reach_blocks(other(backward ? ranks - i : i), kind, &job);
+        reach_blocks(other(backward ? ranks - i : i), &job, 0, block);
     arrive(LEFT);
-    if (!early)
-        give_own(out + mine, own, block);
+    own_piece(&job, before, block - before);
     wait_all(LEFT, told[LEFT]);
 }
 
@@ -680,6 +708,8 @@ static void choose_way(void)
     around = strstr(word, "+nt") != NULL;
     turns = strstr(word, "+back") != NULL;
     early = strstr(word, "+early") != NULL;
+    splits = strstr(word, "+split") != NULL;
+    weaves = strstr(word, "+weave") != NULL;
     huge = strstr(word, "+huge") != NULL;
     const char *tile = strchr(word, '@');
     if (tile)
