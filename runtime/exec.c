@@ -214,6 +214,7 @@ static peal_status broken(struct peal_comm *comm, const struct rt_row *row,
 void rt_begin(struct peal_comm *comm, struct rt_row *row)
 {
     comm->polls = 0;
+    comm->lingered = 0;
     rt_ahead_begin(comm, row);
     for (uint32_t i = 0; i < row->nlanes; i++) {
         struct rt_lane *lane = &row->lanes[i];
@@ -248,6 +249,8 @@ peal_status rt_pass(struct peal_comm *comm, struct rt_row *row, struct rt_progre
     rt_far_flush(comm);
     if (progress->moved) {
         comm->polls = 0;
+        if (comm->lingered)
+            rt_crowd_moved(comm, row);
         if (comm->drowsy)
             rt_awake(comm);
         rt_rouse_any(comm);
@@ -293,7 +296,11 @@ peal_status rt_run(struct peal_comm *comm, struct rt_row *row, peal_diag *diag)
     }
     do {
         PEAL_TRY(rt_pass(comm, row, &progress, diag));
-        if (!progress.moved && progress.running)
+        if (progress.moved || !progress.running)
+            continue;
+        if (comm->crowded && rt_crowd_lingers(comm, row))
+            rt_relax();
+        else
             PEAL_TRY(rt_idle(comm, row, 1, diag));
     } while (progress.running);
     return PEAL_OK;
