@@ -23,7 +23,7 @@
 #   least/mpi  the same of `least`
 #   verdict    on priv/mpi, likewise twice. The target is 0.67 on two ranks and 0.80 on more; for
 #              broadcasts 1.00 below 4 KiB and 0.67 from there on. `met`; `missed`; or `beyond`:
-#              missed, and `least` misses it, too.
+#              missed, and `least` misses it, too: which says little where `least` is the slower.
 # Rows are compared only where the flag latencies of both belong to one class (near, far): the two
 # processors of a virtual machine may be moved apart between runs. MPICH runs on two ranks only:
 # its ranks do not yield.
