@@ -89,6 +89,8 @@ static void number_call(struct peal_comm *comm, const struct rt_row *row)
 static void enter(struct peal_comm *comm, const struct rt_row *row, int in_place)
 {
     number_call(comm, row);
+    if (comm->crowded)
+        rt_crowd_note(comm);
     uint64_t mixed = (row->key[in_place] + comm->call) * 0x9e3779b97f4a7c15u;
     comm->digest = (uint32_t)(mixed >> 32);
     comm->header = (uint64_t)comm->stamp << 32 | comm->digest;

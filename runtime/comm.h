@@ -201,6 +201,7 @@ struct rt_row {
 
     /* What it has done. */
     uint64_t calls;
+    uint32_t lingers;     /* whether it helps to linger (crowd.c): 0, not */
     uint64_t moved_bytes; /* of messages */
     uint64_t staged;      /* calls */
     uint64_t attached;
@@ -293,6 +294,8 @@ struct peal_comm {
     uint32_t polls;         /* in vain, since anything last moved; */
     int timed;              /* by the clock, too: from wait_start on */
     uint32_t behind;        /* the rank that the call may be too far ahead of; RT_NOBODY: none */
+    uint32_t processor;     /* it runs on, plus one, of a crowd; 0: unknown */
+    uint32_t lingered;      /* polls since anything moved, in vain, without giving way */
     int drowsy;             /* it has told that it sleeps, or may */
     uint32_t spin;          /* failed polls before the thread yields */
     struct rt_board *board; /* its own */
@@ -573,6 +576,13 @@ void rt_doze(struct peal_comm *comm);
 void rt_awake(struct peal_comm *comm);
 /* Wakes the others that sleep. */
 void rt_rouse(const struct peal_comm *comm);
+
+/* ---- crowd.c: ranks that share processors */
+/* Tells the others where this one runs. */
+void rt_crowd_note(struct peal_comm *comm);
+/* Whether who waits does not give way yet; and something has moved after it lingered. */
+int rt_crowd_lingers(struct peal_comm *comm, struct rt_row *row);
+void rt_crowd_moved(struct peal_comm *comm, struct rt_row *row);
 
 /* ---- counts.c: alltoallv */
 #define RT_BAD_COUNT UINT64_MAX /* told instead of a count that is too large */

@@ -221,6 +221,7 @@ static inline void stop_waiting(struct peal_comm *comm)
 void rt_begin(struct peal_comm *comm, struct rt_row *row)
 {
     stop_waiting(comm);
+    comm->lingered = 0;
     rt_ahead_begin(comm, row);
     for (uint32_t i = 0; i < row->nlanes; i++) {
         struct rt_lane *lane = &row->lanes[i];
@@ -255,6 +256,8 @@ peal_status rt_pass(struct peal_comm *comm, struct rt_row *row, struct rt_progre
     rt_far_flush(comm);
     if (progress->moved) {
         stop_waiting(comm);
+        if (comm->lingered)
+            rt_crowd_moved(comm, row);
         if (comm->drowsy)
             rt_awake(comm);
         rt_rouse_any(comm);
@@ -300,7 +303,11 @@ peal_status rt_run(struct peal_comm *comm, struct rt_row *row, peal_diag *diag)
     }
     do {
         PEAL_TRY(rt_pass(comm, row, &progress, diag));
-        if (!progress.moved && progress.running)
+        if (progress.moved || !progress.running)
+            continue;
+        if (comm->crowded && rt_crowd_lingers(comm, row))
+            rt_relax();
+        else
             PEAL_TRY(rt_idle(comm, row, 1, diag));
     } while (progress.running);
     return PEAL_OK;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define RT_MAGIC 0x6c6165702d6d6873u /* "shm-peal", little endian */
-#define RT_VERSION 5u
+#define RT_VERSION 6u
 
 /* ---- layout */
 

@@ -118,7 +118,8 @@ struct rt_board {
     rt_half slow;    /* 1: what others have just written is slow to load for this rank */
     /* ns a KiB that it takes to stage a large message, and to load it; 0: unknown. */
     rt_half dear[2];
-    rt_half held_up; /* 1: it is in no call, and its device in one of another comm */
+    rt_half processor; /* of ranks that share some: the one it runs on, plus one; 0: unknown */
+    rt_half held_up;   /* 1: it is in no call, and its device in one of another comm */
     /* As `call`, of each call that was not waited for; more than a rank can be ahead. */
     alignas(RT_LINE) rt_word ahead[2 * RT_AHEAD_MOST];
     alignas(RT_LINE) rt_half joined; /* 0, 1 while its comm is being made, 2 */
