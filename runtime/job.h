@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define JOB_VERSION 5u
+#define JOB_VERSION 6u
 #define JOB_TEXT 400u
 #define JOB_EXCHANGE_MAX 65536u
 #define JOB_SOCKETS_MAX 8u
