@@ -183,8 +183,7 @@ static uint32_t find_lost(const struct peal_cuda_comm *comm, uint32_t phase, uin
 
 static int is_late(const struct peal_comm *host)
 {
-    return host->polls > 1 &&
-           rt_now_ns() - host->wait_start >= (uint64_t)host->timeout_ms * 1000000u;
+    return host->timed && rt_now_ns() - host->wait_start >= (uint64_t)host->timeout_ms * 1000000u;
 }
 
 /* Now and then, as it is read from the device. 1: the call was ended; else the rank that it waits
@@ -231,6 +230,7 @@ static void look(struct cuda_service *service)
         return;
     host->polls = still ? host->polls + 1 : 1;
     host->polls = host->polls ? host->polls : 1;
+    host->timed &= still;
     struct rt_blocked blocked = blocked_at(service->comm, signs[0]);
     if (cuda_far_lost(service->comm->far, &blocked.culprit, &reason)) {
         fail(service->comm, PEAL_ERR_PEER, reason, &blocked);
