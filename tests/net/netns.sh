@@ -52,7 +52,11 @@ hosts() {
 }
 unhost() {
     local i
-    for ((i = 0; i < $1; i++)); do ip netns del "$tag-$i"; done
+    # A namespace is taken down when nobody looks, and its end of the wire lasts so long.
+    for ((i = 0; i < $1; i++)); do
+        ip -n "$tag-b" link del dev "v$i"
+        ip netns del "$tag-$i"
+    done
 }
 
 # ranks "HOST HOST ..." PLAN ARG...: a rank in each named namespace; time in $us.
