@@ -10,6 +10,7 @@
 #include "net.h"
 #include "support.h"
 #include "test_forks.h"
+#include "test_two_hosts.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -114,22 +115,7 @@ static void nap(unsigned ms)
 static peal_table *table_of_group(peal_ctx *ctx, const uint32_t *group, uint32_t count,
                                   uint64_t bytes)
 {
-    peal_diag diag = PEAL_DIAG_INIT;
-    peal_fabric *fabric;
-    peal_table *table;
-    peal_request request = PEAL_REQUEST_INIT;
-    const char *path = test_source_path("examples/topologies/cluster-h100-2.xml");
-    ck_assert_msg(peal_fabric_load(ctx, path, &diag, &fabric) == PEAL_OK, "%s", diag.text);
-    request.ranks = request.group_size = count;
-    request.group = group;
-    request.min_bytes = 8;
-    request.max_bytes = bytes;
-    ck_assert_msg(peal_table_plan(ctx, fabric, &request, &diag, &table) == PEAL_OK, "%s",
-                  diag.text);
-    ck_assert_msg(peal_table_compile(table, fabric, &diag) == PEAL_OK, "%s", diag.text);
-    ck_assert_msg(peal_table_verify(table, NULL, NULL, NULL, &diag) == PEAL_OK, "%s", diag.text);
-    peal_fabric_destroy(fabric);
-    return table;
+    return plan_two_hosts(ctx, PEAL_ALLREDUCE, NULL, group, count, bytes);
 }
 
 static struct fault_tables tables;

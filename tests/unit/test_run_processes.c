@@ -55,6 +55,17 @@ static void run_child(const struct child *child, child_fn body)
     _exit(failed);
 }
 
+/* Each with a rank of its own. */
+static void fork_ranks(struct child *child, uint32_t count, child_fn body, pid_t *pids)
+{
+    for (child->rank = 0; child->rank < count; child->rank++) {
+        pids[child->rank] = fork();
+        ck_assert_int_ge(pids[child->rank], 0);
+        if (pids[child->rank] == 0)
+            run_child(child, body);
+    }
+}
+
 static unsigned wait_for(const pid_t *pids, unsigned count, int killed)
 {
     unsigned bad = 0;
@@ -119,12 +130,7 @@ static void run_forked(enum kind kind, unsigned ranks, int registered, uint64_t 
     ck_assert_int_eq(peal_table_verify(child.table, NULL, NULL, NULL, &diag), PEAL_OK);
     ck_assert_msg(peal_world_create(ctx, &params, child.table, &diag, &child.world) == PEAL_OK,
                   "%s", diag.text);
-    for (child.rank = 0; child.rank < ranks; child.rank++) {
-        pids[child.rank] = fork();
-        ck_assert_int_ge(pids[child.rank], 0);
-        if (pids[child.rank] == 0)
-            run_child(&child, join_and_call);
-    }
+    fork_ranks(&child, ranks, join_and_call, pids);
     ck_assert_uint_eq(wait_for(pids, ranks, -1), 0);
     peal_world_destroy(child.world);
     peal_table_destroy(child.table);
@@ -164,12 +170,7 @@ START_TEST(forked_ranks_whose_buffers_nobody_sees)
     params.ranks = 2;
     child.table = table_for(ctx, 2, TWOSHOT);
     ck_assert_int_eq(peal_world_create(ctx, &params, child.table, NULL, &child.world), PEAL_OK);
-    for (child.rank = 0; child.rank < 2; child.rank++) {
-        pids[child.rank] = fork();
-        ck_assert_int_ge(pids[child.rank], 0);
-        if (pids[child.rank] == 0)
-            run_child(&child, call_unseen);
-    }
+    fork_ranks(&child, 2, call_unseen, pids);
     ck_assert_uint_eq(wait_for(pids, 2, -1), 0);
     peal_world_destroy(child.world);
     peal_table_destroy(child.table);
@@ -243,12 +244,7 @@ START_TEST(attached_ranks)
     struct child child = {.ranks = 3, .registered = _i};
     pid_t pids[RANKS_MAX];
     (void)shm_name();
-    for (child.rank = 0; child.rank < child.ranks; child.rank++) {
-        pids[child.rank] = fork();
-        ck_assert_int_ge(pids[child.rank], 0);
-        if (pids[child.rank] == 0)
-            run_child(&child, attach_and_call);
-    }
+    fork_ranks(&child, child.ranks, attach_and_call, pids);
     ck_assert_uint_eq(wait_for(pids, child.ranks, -1), 0);
     ck_assert(!object_exists(shm_name()));
 }
@@ -452,11 +448,7 @@ START_TEST(staging_takes_no_more_than_the_heap)
     params.attach_bytes = UINT64_MAX;
     child.table = table_for(ctx, 2, TWOSHOT);
     ck_assert_int_eq(peal_world_create(ctx, &params, child.table, NULL, &child.world), PEAL_OK);
-    for (child.rank = 0; child.rank < 2; child.rank++) {
-        pids[child.rank] = fork();
-        if (pids[child.rank] == 0)
-            run_child(&child, too_large);
-    }
+    fork_ranks(&child, 2, too_large, pids);
     ck_assert_uint_eq(wait_for(pids, 2, -1), 0);
     peal_world_destroy(child.world);
     peal_table_destroy(child.table);
@@ -495,11 +487,7 @@ START_TEST(a_death_is_noticed_and_named)
     child.table = table_for(ctx, 3, TWOSHOT);
     ck_assert_int_eq(peal_world_create(ctx, &params, child.table, NULL, &child.world), PEAL_OK);
     time_t start = time(NULL);
-    for (child.rank = 0; child.rank < 3; child.rank++) {
-        pids[child.rank] = fork();
-        if (pids[child.rank] == 0)
-            run_child(&child, die_or_notice);
-    }
+    fork_ranks(&child, 3, die_or_notice, pids);
     ck_assert_uint_eq(wait_for(pids, 3, 1), 0);
     ck_assert_int_lt((int)(time(NULL) - start), 10);
     peal_world_destroy(child.world);
@@ -567,11 +555,7 @@ START_TEST(one_that_leaves_and_ends_is_lost)
     ck_assert_ptr_ne(parting, MAP_FAILED);
     child.table = table_for(ctx, 3, TWOSHOT);
     ck_assert_int_eq(peal_world_create(ctx, &params, child.table, NULL, &child.world), PEAL_OK);
-    for (child.rank = 0; child.rank < 3; child.rank++) {
-        pids[child.rank] = fork();
-        if (pids[child.rank] == 0)
-            run_child(&child, part);
-    }
+    fork_ranks(&child, 3, part, pids);
     ck_assert_uint_eq(wait_for(pids, 3, -1), 0);
     peal_world_destroy(child.world);
     peal_table_destroy(child.table);
